@@ -1,0 +1,290 @@
+"""The data chapter: draws, files in all the shapes people have, and the way from tables to arrays."""
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from kms_nb.data import Encoded, blob, encode_pair, iris, read_table, split_by
+
+
+@pytest.fixture
+def save(tmp_path):
+    "Write text or bytes to a file of the temporary folder and return its path."
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+    return write
+
+
+# --- blob -----------------------------------------------------------------------------------------------------------------
+
+def naive_blob(n, d, rng, h1, variance):
+    "The draws of `blob` call by call: coin, first component, second component, for x and then for y."
+    covs = np.array([[0.03 * np.eye(d)] * 2] * 2)
+    if h1:
+        covs[1, 0, 0, 1] = covs[1, 0, 1, 0] = -0.02
+        covs[1, 1, 0, 1] = covs[1, 1, 1, 0] = 0.028
+        if variance: covs[1, 1, 0, 0] = covs[1, 1, 1, 1] = variance
+    out = []
+    for pair in covs:
+        coin = rng.integers(0, 2, n)
+        zero = rng.multivariate_normal(np.zeros(d), pair[0], n)
+        one = rng.multivariate_normal(np.ones(d), pair[1], n)
+        out.append(np.array([one[i] if coin[i] else zero[i] for i in range(n)]))
+    return out
+
+
+@pytest.mark.parametrize("n, d, h1, variance", [(1, 2, True, None), (7, 5, True, 4), (7, 5, False, 4), (30, 20, True, 3)])
+def test_blob_makes_the_documented_draws_bit_for_bit(n, d, h1, variance):
+    for got, expected in zip(blob(n, d, h1=h1, variance=variance, rng=3), naive_blob(n, d, np.random.default_rng(3), h1, variance)):
+        assert_array_equal(got, expected)
+
+
+def test_blob_stored_numbers():
+    x, y = blob(2, 3, variance=4, rng=5)
+    # x is a sum of exact zeros and one product; y depends on the last digits of an SVD
+    assert_array_equal(x, [[0.8640720551761752, 1.129686571686463, 1.283152728975631],
+                           [1.0472449378481425, 0.7863812091467657, 0.8340235977059266]])
+    assert_allclose(y, [[-0.0379967450130822, 0.02616031591299905, -0.3000145552665673],
+                        [1.2592099217749813, 2.413778332580728, 1.1437351554760884]], rtol=1e-11)
+
+
+def test_blob_random_state():
+    assert_array_equal(blob(4, rng=1), blob(4, rng=np.random.default_rng(1)))
+    state = np.random.get_state()[1].copy()
+    rng = np.random.default_rng(1)
+    assert (blob(4, rng=rng)[0] != blob(4, rng=rng)[0]).all()           # a Generator moves on
+    assert_array_equal(np.random.get_state()[1], state)
+
+
+@pytest.mark.parametrize("kwargs, error, word", [
+    (dict(n=0), ValueError, "`n`"), (dict(n=2.5), TypeError, "`n`"), (dict(n=True), TypeError, "`n`"), (dict(n=3, d=1), ValueError, "`d`"),
+    (dict(n=3, variance=0.01), ValueError, "`variance`"), (dict(n=3, variance=np.nan), ValueError, "`variance`")])
+def test_blob_refuses(kwargs, error, word):
+    with pytest.raises(error, match=word): blob(**kwargs)
+
+
+# --- iris -----------------------------------------------------------------------------------------------------------------
+
+def test_iris():
+    a, b = iris()
+    assert a.shape == b.shape == (50, 4) and list(a.columns) == list(b.columns)
+    assert a.iloc[0].tolist() == [7.0, 3.2, 4.7, 1.4] and list(b.index) == list(range(100, 150))
+    with pytest.raises(ValueError, match="`second` must be one of setosa, versicolor, virginica, got 'rose'"): iris("setosa", "rose")
+
+
+# --- reading --------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("header, columns, rows", [("auto", ["a", "b"], 2), (True, ["a", "b"], 2), (False, ["0", "1"], 3)])
+def test_header(save, header, columns, rows):
+    table = read_table(save("t.csv", "a,b\n1,2.5\n3,4\n"), header=header)
+    assert list(table.columns) == columns and len(table) == rows
+
+
+@pytest.mark.parametrize("first, is_header", [
+    ("1,2,3", False), ("1,,3", False), ("1e3,-2.5,nan", False), ("a,2,3", True), ("x,y,z", True), ("1_0,2,3", True), ("0,1,2", True)])
+def test_header_detection(save, first, is_header):
+    table = read_table(save("t.csv", f"{first}\n4.5,5,6\n"))
+    assert len(table) == 2 - is_header
+    assert bool(table.attrs["notes"]) == (first in ("a,2,3", "1_0,2,3", "0,1,2"))      # a guess that may be wrong is said aloud
+
+
+def test_numbers_0_1_2_above_integers_are_data(save):
+    table = read_table(save("t.csv", "0,1\n4,5\n"))
+    assert len(table) == 2 and table.attrs["notes"] == ["The first row, 0, 1, was read as data."]
+
+
+@pytest.mark.parametrize("name, text", [
+    ("comma.csv", "a,b\n1.5,x\n2.5,y\n"), ("semicolon.csv", "a;b\n1.5;x\n2.5;y\n"), ("decimal.csv", "a;b\n1,5;x\n2,5;y\n"),
+    ("tab.csv", "a\tb\n1.5\tx\n2.5\ty\n"), ("tab.tsv", "a\tb\n1.5\tx\n2.5\ty\n"), ("quoted.csv", '"a","b"\n"1.5","x"\n"2.5","y"\n'),
+    ("spaces.csv", "a, b\n 1.5 , x\n2.5,  y \n"), ("windows.csv", "a,b\r\n1.5,x\r\n2.5,y\r\n"), ("mac.csv", "a,b\r1.5,x\r2.5,y\r"),
+    ("no_end.csv", "a,b\n1.5,x\n2.5,y"), ("blank.csv", "\n\na,b\n1.5,x\n\n2.5,y\n\n"), ("UPPER.CSV", "a,b\n1.5,x\n2.5,y\n"),
+    ("bom.csv", "\ufeffa,b\n1.5,x\n2.5,y\n"), ("utf16.csv", "a,b\n1.5,x\n2.5,y\n".encode("utf-16")),
+    ("zip.csv.gz", gzip.compress(b"a,b\n1.5,x\n2.5,y\n")), ("zip.tsv.gz", gzip.compress(b"a\tb\n1.5\tx\n2.5\ty\n")),
+    ("row names.csv", ",a,b\n0,1.5,x\n1,2.5,y\n"), ("pandas.csv", "Unnamed: 0,a,b\n7,1.5,x\n9,2.5,y\n"), ("R.csv", '"","a","b"\n"r1",1.5,"x"\n"r2",2.5,"y"\n'),
+    ("trailing.csv", "a,b,\n1.5,x,\n2.5,y,\n")])
+def test_one_table_in_many_spellings(save, name, text):
+    table = read_table(save(name, text))
+    assert list(table.columns) == ["a", "b"] and table["a"].tolist() == [1.5, 2.5] and table["b"].tolist() == ["x", "y"]
+
+
+def test_notes_say_what_was_guessed(save):
+    assert read_table(save("plain.csv", "a,b\n1,2\n")).attrs["notes"] == []
+    notes = " ".join(read_table(save("t.csv", ";a b;c\n0;1,5;2\n1;2,5;3\n")).attrs["notes"])
+    assert "semicolons" in notes and "decimal point" in notes and "row names" in notes
+    assert "tabs" in read_table(save("t.csv", "a\tb\n1\t2\n")).attrs["notes"][0]
+    assert "cp1252" in read_table(save("t.csv", "größe,b\n1,2\n".encode("cp1252"))).attrs["notes"][0]
+
+
+def test_names_with_spaces_commas_and_accents(save):
+    table = read_table(save("a b.csv", '"height, cm",größe,"a ""b"""\n1,2,3\n'))
+    assert list(table.columns) == ["height, cm", "größe", 'a "b"']
+
+
+def test_types(save):
+    table = read_table(save("t.csv", "i,f,b,s,g\n1,1.5,True,x,\n2,2,false,1x,3\n"))
+    assert [table[c].dtype.kind for c in "ifbsg"] == ["i", "f", "b", "O", "f"] and np.isnan(table["g"][0])
+    assert read_table(save("t.csv", "a\n123456789012345678901\n"))["a"][0] == 123456789012345678901.0
+
+
+def test_one_column(save):
+    assert read_table(save("t.csv", "v\n1\n2\n"))["v"].tolist() == [1, 2]
+    assert read_table(save("t.csv", "v\n1\n\n3\n\n"))["v"].isna().tolist() == [False, True, False]
+
+
+def test_parquet(tmp_path, save):
+    table = pd.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]})
+    table.to_parquet(tmp_path / "t.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet"), table)
+    table.set_index("b").to_parquet(tmp_path / "t.pq")
+    again = read_table(tmp_path / "t.pq")
+    assert list(again.columns) == ["a"] and "index" in again.attrs["notes"][0]
+    with pytest.raises(ValueError, match="not a valid Parquet file"): read_table(save("bad.parquet", "a,b\n1,2\n"))
+    table[:0].to_parquet(tmp_path / "none.parquet")
+    with pytest.raises(ValueError, match="no rows"): read_table(tmp_path / "none.parquet")
+
+
+@pytest.mark.parametrize("name, content, message", [
+    ("t.csv", "", "is empty"), ("t.csv", " \n\n", "is empty"), ("t.csv", "a,b\n", "no rows"), ("t.csv", "a,b\n1,2\n3\n", "line 3 has 1 field where"),
+    ("t.csv", "a,b\n1,2,3\n4,5,6\n", "line 2 has 3 fields"), ("t.csv", "a,a\n1,2\n", "'a' occurs 2 times"), ("t.csv", b"\x89PNG\r\n\x1a\n\x00", "binary"),
+    ("t.csv", b"PK\x03\x04rest", "binary"), ("t.csv", "a,b\n".encode("utf-16-le"), "binary"), ("t.csv.gz", b"a,b\n1,2\n", "gzip"),
+    ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-9], "gzip"), ("t.csv", '"a,b\n1,2\n', "cannot be split"), ("t.csv", '{"a": 1, "b": [1,2]}\n{"a": 2, "b": [1,2]}\n', "cannot be split"), ("t.xlsx", "x", "must end in"), ("t", "x", "must end in"),
+    ("t.csv", "1 2 3\n4 5 6\n", "separated by"), ("t.csv", "a|b\n1|2\n", "separated by"), ("t.csv", "1 2 3 cat\n4 5 6 dog\n", "separated by")])
+def test_bad_files(save, name, content, message):
+    with pytest.raises(ValueError, match=message) as e: read_table(save(name, content))
+    assert name in str(e.value) and "\n" not in str(e.value)
+
+
+def test_missing_file_and_directory(tmp_path):
+    with pytest.raises(ValueError, match="no such file"): read_table(tmp_path / "none.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ValueError, match="is a directory"): read_table(tmp_path / "folder.csv")
+    with pytest.raises(ValueError, match="`header`"): read_table(tmp_path / "none.csv", header="maybe")
+
+
+def test_reads_what_pandas_reads(tmp_path):
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 4)) * 10.0 ** np.arange(-200, 200, 100))
+    for index in (True, False):
+        table.to_csv(tmp_path / "t.csv", index=index)
+        got = read_table(tmp_path / "t.csv")
+        assert list(got.columns) == list("0123")
+        assert_array_equal(got.to_numpy(), table.to_numpy())
+
+
+# --- one table with labels ------------------------------------------------------------------------------------------------
+
+def test_split_by():
+    table = pd.DataFrame({"v": [1, 2, 3, 4], "g": [1, 0, 1, 0], "s": ["a", "b", "c", "a"], "h": ["x", None, "y", "x"]})
+    first, second, labels = split_by(table, "g")
+    assert labels == (0, 1) and first["v"].tolist() == [2, 4] and second["v"].tolist() == [1, 3] and "g" not in first
+    with pytest.raises(ValueError, match="exactly two labels.*got 3: a, b, c"): split_by(table, "s")
+    first, second, labels = split_by(table, "s", labels=["c", "a"])
+    assert labels == ("c", "a") and first["v"].tolist() == [3] and second["v"].tolist() == [1, 4]
+    with pytest.raises(ValueError, match="`labels` must be among a, b, c, got z"): split_by(table, "s", labels=["a", "z"])
+    with pytest.raises(ValueError, match="got 1: a"): split_by(table, "s", labels=["a", "a"])
+    with pytest.raises(ValueError, match="'v', 'g', 's', 'h', got 'w'"): split_by(table, "w")
+    with pytest.raises(ValueError, match="lacks a label in 1 row$"): split_by(table, "h")
+    with pytest.raises(ValueError, match="no column besides"): split_by(table[["g"]], "g")
+
+
+# --- encoding -------------------------------------------------------------------------------------------------------------
+
+def frames(**columns):
+    "Two tables of one column each from name=(values of a, values of b)."
+    return [pd.DataFrame({k: v[i] for k, v in columns.items()}) for i in (0, 1)]
+
+
+def test_standardising_uses_the_pooled_rows():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(3, 2, (7, 3)), rng.normal(0, 5, (5, 3))
+    e = encode_pair(pd.DataFrame(a), pd.DataFrame(b))
+    z = np.vstack([a, b])
+    assert_allclose(np.vstack([e.x, e.y]), (z - z.mean(0)) / z.std(0), atol=1e-14)
+    assert e.names == ("0", "1", "2") and e.x.dtype == np.float64 and isinstance(e, Encoded)
+    # the pooled encoded sample does not depend on who owns which row
+    order = rng.permutation(12)
+    again = encode_pair(z[order][:7], z[order][7:])
+    assert_allclose(np.vstack([again.x, again.y]), np.vstack([e.x, e.y])[order], atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e16, 1e300])
+def test_scale_does_not_matter(scale):
+    a, b = np.array([[1.0], [2.0]]), np.array([[4.0]])
+    assert_allclose(encode_pair(scale * a, scale * b).x, encode_pair(a, b).x, rtol=1e-12)
+
+
+def test_constant_columns_and_raw():
+    a, b = frames(v=([0.1, 0.1], [0.1]), w=([1, 2], [5]), t=([True, False], [True]))
+    e = encode_pair(a, b)
+    assert_array_equal(e.x[:, 0], 0)
+    assert any("Constant" in n and "'v'" in n for n in e.notes)
+    assert_array_equal(encode_pair(a, b, raw=True).x, [[0.1, 1, 1], [0.1, 2, 0]])
+
+
+def test_text_and_categories():
+    a, b = frames(c=(["r", "g"], ["b", "r"]), k=(pd.Categorical([3, 1]), pd.Categorical([1, 3])), v=([1.0, 2.0], [3.0, 4.0]))
+    e = encode_pair(a, b)
+    assert e.names == ("c=b", "c=g", "c=r", "k=1", "k=3", "v")
+    assert_array_equal(e.y[:, :5], [[1, 0, 0, 1, 0], [0, 0, 1, 0, 1]])
+    assert any("2 text columns" in n and "'c' (3), 'k' (2)" in n for n in e.notes)
+    with pytest.raises(ValueError, match="`raw`.*'c', 'k'"): encode_pair(a, b, raw=True)
+
+
+def test_equal_categories_of_different_type_are_one_level():
+    a, b = frames(k=(pd.Categorical([3, 1]), pd.Categorical([1.0, 3.0])))
+    assert encode_pair(a, b).names == ("k=1", "k=3")
+
+
+def test_nullable_types_agree():
+    a, b = frames(v=([1, 2], [3, 4]), w=([True, False], [True, True]))
+    plain = encode_pair(a, b)
+    for types in ({"v": "Int64", "w": "boolean"}, {"v": "float32", "w": "Float64"}, {"v": "int64[pyarrow]", "w": "bool[pyarrow]"}, {"v": object, "w": object}):
+        e = encode_pair(a.astype(types), b.astype(types))
+        assert_allclose(e.x, plain.x, rtol=1e-12)
+        assert e.names == plain.names
+
+
+def test_columns_are_matched_by_name():
+    a, b = frames(v=([1.0, 2.0], [3.0, 4.0]), w=([5.0, 7.0], [5.0, 6.0]))
+    assert_array_equal(encode_pair(a, b[["w", "v"]]).y, encode_pair(a, b).y)
+    assert encode_pair(a, b, columns=["w"]).names == ("w",)
+    assert encode_pair(a, b, columns=("w", "v", "w")).names == ("w", "v")
+    with pytest.raises(ValueError, match="only `a` has 'w' and only `b` has 'u'"): encode_pair(a, b.rename(columns={"w": "u"}))
+    with pytest.raises(ValueError, match="`columns` asks for 'q', but `a` has 'v', 'w'"): encode_pair(a, b, columns=["q", "v"])
+    with pytest.raises(ValueError, match="`columns` is empty"): encode_pair(a, b, columns=[])
+    assert encode_pair(a.assign(id="n"), b, columns=["v"]).names == ("v",)          # a column that is left out need not match
+
+
+@pytest.mark.parametrize("bad, message", [
+    ([1.0, np.nan], "`a` has missing values: 1 in column 'v' .first in row 1."), ([1.0, -np.inf], "`a` has infinite values: 1 in column 'v'"),
+    ([np.inf, "x"], "infinite"), (["1", "2"], "numbers written as text, such as '1'"), (["1,234", "2,345"], "numbers written as text"),
+    (["1", "?"], "mixes numbers and text, such as '\\?'"), ([1, "x"], "mixes numbers and text"), (pd.to_datetime(["2024-01-01", "2024-01-02"]), "dates"),
+    (["2024-01-01", "2024-01-02 10:00"], "dates"), (["1/12/2024", "31/12/2024"], "dates"), (["1.12.2024", "31.12.2024"], "dates"), (pd.to_timedelta([1, 2], unit="s"), "dates or times"), ([1 + 2j, 3j], "type complex"),
+    ([[1], [2]], "type list"), (["x", None], "missing"), (["x", "y"], "holds text in `a` and numbers in `b`")])
+def test_columns_that_cannot_be_encoded(bad, message):
+    a, b = pd.DataFrame({"u": [1.0, 2.0], "v": bad}), pd.DataFrame({"u": [1.0], "v": [2.0]})
+    with pytest.raises(ValueError, match=message): encode_pair(a, b)
+
+
+def test_messages_use_the_given_names():
+    a, b = frames(v=([1.0], [np.nan]))
+    with pytest.raises(ValueError, match="^new.csv has missing values: 1 in column 'v'"): encode_pair(a, b, labels=("old.csv", "new.csv"))
+
+
+def test_many_levels():
+    a, b = frames(name=([f"n{i}" for i in range(700)], [f"m{i}" for i in range(700)]), v=(range(700), range(700)))
+    with pytest.raises(ValueError, match="'name' has 1400 different texts.*`columns`"): encode_pair(a, b)
+    e = encode_pair(a[:20], b[:20])
+    assert sum("is it a name" in n for n in e.notes) == 1 and sum("is it a row number" in n for n in e.notes) == 1
+
+
+def test_shapes():
+    with pytest.raises(TypeError, match="`a` must be a DataFrame"): encode_pair([1, 2], [[1]])
+    with pytest.raises(ValueError, match="`b` has no rows"): encode_pair(np.ones((2, 1)), np.ones((0, 1)))
+    with pytest.raises(ValueError, match="no columns"): encode_pair(np.ones((2, 0)), np.ones((2, 0)))
+    with pytest.raises(ValueError, match="'v' more than once"): encode_pair(pd.DataFrame([[1, 2]], columns=["v", "v"]), np.ones((1, 2)))
+    one = encode_pair([[1.0, 2.0]], [[3.0, 2.0]])
+    assert_allclose(one.x, [[-1, 0]])
