@@ -39,7 +39,7 @@ readme: $(VENV)/.dev  ## write README.md from nbs/index.ipynb
 
 clean:  ## remove what the other targets made
 	echo "clean: .venv, node_modules, built files and caches"
-	rm -rf $(VENV) node_modules _proc _docs build dist *.egg-info .pytest_cache nbs/nbdev.yml
+	rm -rf $(VENV) node_modules _proc _docs build dist *.egg-info .pytest_cache kms_demo.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---- how the environment is made: a stamp per set of packages, older than settings.ini when that has changed

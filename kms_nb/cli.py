@@ -6,7 +6,8 @@
 __all__ = ['main']
 
 # %% ../nbs/cli.ipynb #59d889f1
-import argparse, csv, json, math, os, sys, textwrap, warnings
+import argparse, csv, json, math, os, signal, sys, textwrap, threading, warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from . import __version__
 from .kernels import Gaussian, Laplace, Linear, median_bandwidth
 from .distance import METHODS, kms_distance
 from .testing import kms_test
-from .data import encode_pair, iris, read_table, split_by
+from .data import _count, encode_pair, iris, read_table, split_by
 
 # %% ../nbs/cli.ipynb #c125bfaf
 class _Parser(argparse.ArgumentParser):
@@ -32,10 +33,10 @@ def _seed(text):
 def _names(text): return [name.strip() for row in csv.reader([text], skipinitialspace=True) for name in row]
 
 # %% ../nbs/cli.ipynb #63b1b9d3
-def _add_shared(parser):
+def _add_shared(parser, picture="none"):
     "Options of every command."
     parser.add_argument("--seed", type=_seed, default=0, help="seed of the random numbers (default 0), so that a result can be repeated")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="save a picture (.png, .pdf or .svg)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help=f"save a picture (.png, .pdf or .svg; default {picture})")
     parser.add_argument("--force", action="store_true", help="let the picture replace an existing file")
 
 def _add_resampling(parser):
@@ -68,7 +69,7 @@ def _parser():
     commands = parser.add_subparsers(dest="command", metavar="{demo,test,distance}")
     for name, run, text in (("demo", _demo, "compare two species of the Iris flowers"), ("test", _test, "test whether two samples differ"),
                             ("distance", _distance, "bound the distance of two samples")):
-        command = commands.add_parser(name, help=text, description=text.capitalize() + ".", allow_abbrev=False)
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
         command.set_defaults(run=run)
         if name != "demo": _add_input(command)
         if name != "distance": _add_resampling(command)
@@ -77,7 +78,7 @@ def _parser():
             command.add_argument("--tol", type=float, default=1e-3, help="relative gap of the bounds to aim at (default 0.001)")
             command.add_argument("--max-iter", type=int, metavar="N", help="most iterations of the solver (default: its own)")
             command.add_argument("--method", default="auto", choices=METHODS, help="solver (default auto)")
-        _add_shared(command)
+        _add_shared(command, "kms_demo.png, or kms_demo-1.png, ... if that exists" if name == "demo" else "none")
     return parser
 
 # %% ../nbs/cli.ipynb #42b3db39
@@ -153,6 +154,7 @@ def _save(path, pair, projector, test=None):
     plot_projections(u, v, ax=left, labels=labels)
     if test: plot_null(test.null_distribution, test.statistic, test.threshold, ax=right)
     else: plot_witness(projector, pair.x, pair.y, ax=right, labels=labels, names=[_short(n.replace("$", r"\$")) for n in pair.names])
+    if not test and any("standardised" in note for note in pair.notes): right.set_title("numbers in standard deviations from the pooled mean", fontsize=9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)                                # a script that the font lacks is drawn as boxes
         fig.savefig(path, dpi=150)
@@ -181,8 +183,6 @@ def _dump(args, pair, kernel, **facts):
                              **facts, "plot": args.plot}), ensure_ascii=False))
 
 # %% ../nbs/cli.ipynb #4778b772
-def _count(number, noun): return f"{number} {noun}" + ("" if number == 1 else "s")
-
 def _sample_lines(pair):
     rows = ", ".join(f"{label} ({_count(len(s), 'row')})" for label, s in zip(pair.labels, (pair.x, pair.y)))
     return [("samples", f"{rows}; {_count(len(pair.names), 'feature')}")] + [("note", n) for n in pair.notes]
@@ -194,7 +194,7 @@ def _kernel_line(kernel, given=False):
     return [("kernel", words)]
 
 def _distance_lines(res):
-    notes = res.message.split("; ")[res.converged:]               # how the solver ended matters when it did not converge
+    notes = res.message.split("; ")[int(res.converged):]          # how the solver ended matters when it did not converge
     return [("distance", f"{res.lower:.6g} <= KMS_{res.p:g} <= {res.upper:.6g}")] + [("note", f"Solver: {n}.") for n in notes]
 
 def _test_lines(t, seed):
@@ -212,7 +212,7 @@ def _verdict(t):
     return f"No evidence of a difference (p = {p} > {alpha})."
 
 # %% ../nbs/cli.ipynb #4d4a2eea
-_MOST_ROWS, _FEW_ITERATIONS = 1000, 50
+_MOST_ROWS, _FEW_ITERATIONS = 500, 50
 
 def _distance(args):
     "kms distance: read, bound, report."
@@ -275,18 +275,36 @@ def _demo(args):
     print(f"Picture of the projected samples and the witness: {path}")
 
 # %% ../nbs/cli.ipynb #85c3ef5f
+@contextmanager
+def _ending_at_once():
+    "Let an interrupt end the program, past code that would answer it with a partial result. No effect outside the main thread."
+    def end(*_): raise SystemExit(130)
+    if threading.current_thread() is not threading.main_thread(): yield; return
+    before = signal.signal(signal.SIGINT, end)
+    try: yield
+    finally: signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+
+def _run(args):
+    "Run the chosen command; numbers near 1e308 end in an error of one line like any other."
+    with np.errstate(over="ignore"):
+        if args.command == "distance": return _distance(args)
+        with _ending_at_once(): return args.run(args)
+
 def main(argv=None):
     """The program `kms`: parse `argv` (None takes the command line), run, print.
 
     Returns the exit status: 0 when it ran, 2 for bad input (one line on standard error), 130 when interrupted."""
+    if hasattr(sys.stdout, "reconfigure"): sys.stdout.reconfigure(errors="backslashreplace")     # a console may lack a label's letters
     try:
         parser = _parser()
         args = parser.parse_args(argv)
         if args.command is None: parser.error("no command given, try: kms demo")
-        with np.errstate(over="ignore"): status = args.run(args)  # numbers near 1e308 end in an error, one line like the others
+        status = _run(args)
         sys.stdout.flush()
         return status or 0
-    except SystemExit as e: return e.code or 0
+    except SystemExit as e:
+        if e.code == 130: print("kms: interrupted", file=sys.stderr)
+        return e.code or 0
     except BrokenPipeError:                                       # the reader of a pipe, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:

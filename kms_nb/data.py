@@ -15,6 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
+# %% ../nbs/data.ipynb #c8cb6662
+def _listed(values, most=8):
+    "The values as a short comma-separated list."
+    values = [str(v) for v in values]
+    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
+
+def _count(number, noun): return f"{number} {noun}" + ("" if number == 1 else "s")
+
 # %% ../nbs/data.ipynb #6f906e33
 def _mixture(n, covariances, rng):
     "`n` rows of the mixture of N(0, covariances[0]) and N(1, covariances[1]) with equal weights."
@@ -63,14 +71,6 @@ def iris(first="versicolor", second="virginica"):
     for name, value in (("first", first), ("second", second)):
         if value not in species: raise ValueError(f"`{name}` must be one of {', '.join(species)}, got {value!r}")
     return tuple(data.data[data.target == species.index(s)] for s in (first, second))
-
-# %% ../nbs/data.ipynb #c8cb6662
-def _listed(values, most=8):
-    "The values as a short comma-separated list."
-    values = [str(v) for v in values]
-    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
-
-def _count(number, noun): return f"{number} {noun}" + ("" if number == 1 else "s")
 
 # %% ../nbs/data.ipynb #bc4f8737
 def _open_text(path):

@@ -258,7 +258,8 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     slack = _left_out(F, relaxed.coupling)
     if slack > 1e-4 * scale * np.sqrt(relaxed.upper): notes.append(f"`upper` contains {slack:.3g} for what the features leave out of the kernel")
     distance = lambda v: scale * float(np.sqrt(v))
+    done = relaxed.converged or bool(relative_gap(best, relaxed.upper) <= tol)     # the search may have closed the gap from below
     return KMSResult(p=2, lower=distance(value), upper=distance(relaxed.upper) + slack, relaxation=distance(best),
                      factor=relaxed.factor if relaxed.value > value else omega[:, None], coupling=relaxed.coupling, projector=F.map.witness(omega), n_iter=len(relaxed.history),
-                     converged=relaxed.converged or relative_gap(best, relaxed.upper) <= tol, message="; ".join([relaxed.message, *notes]),
+                     converged=done, message="; ".join(["converged" if done else relaxed.message, *notes]),
                      history=tuple(Bounds(distance(h.relaxation), distance(h.upper)) for h in relaxed.history), method=method)

@@ -139,9 +139,10 @@ def median_bandwidth(x, y=None, *, max_points=4000):
     if len(z) > max_points: z = z[:: -(-len(z) // max_points)]
     scale = np.abs(z).max() or 1.0                     # distances of rows near 1e200 would overflow when squared
     d = pdist(z / scale)
-    median = np.median(d) if d.size else 0.0
-    if not median > 0: median = np.median(d[d > 0]) if (d > 0).any() else 1 / scale
-    return float(median * scale)
+    if not (d > 0).any(): return 1.0
+    median = np.median(d)
+    if not median > 0: median = np.median(d[d > 0])
+    return float(min(median, np.finfo(float).max / scale) * scale)
 
 # %% ../nbs/00_kernels.ipynb #81420a28
 @dataclass(frozen=True, eq=False)

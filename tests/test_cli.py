@@ -248,11 +248,24 @@ def test_interrupt(run, ab, monkeypatch):
     assert run("test", "a.csv", "b.csv") == (130, "", "kms: interrupted\n")
 
 
+def test_interrupt_of_a_fit_ends_the_test(run, ab, monkeypatch):
+    import signal
+    import kms_nb.distance as distance
+    before = signal.getsignal(signal.SIGINT)
+    def stop(*args, **kwargs):
+        try: signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt: raise AssertionError("would be taken for a request of a partial result")
+    monkeypatch.setattr(distance, "_solve", stop)
+    for command in ("test", "demo"):
+        assert run(command, *["a.csv", "b.csv"] * (command == "test")) == (130, "", "kms: interrupted\n")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_interrupted_distance_still_gives_bounds(run, ab, monkeypatch):
     import kms_nb.distance as distance
     solve = distance._solve
     monkeypatch.setattr(distance, "_solve", lambda *args: replace(solve(*args), converged=False, message="interrupted"))
-    status, out, err = run("distance", "a.csv", "b.csv")
+    status, out, err = run("distance", "a.csv", "b.csv", "--tol", 1e-9)
     assert status == 130 and "<= KMS_2 <=" in out and "interrupted" in out
 
 

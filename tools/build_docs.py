@@ -163,11 +163,12 @@ class Page:
         if not any(is_image):
             raise TextError(f"{self.name}: the cell of {label} has no stored picture: run tools/run_nbs.py")
         pictures = [self.picture(o["data"], label) for o, image in zip(cell["outputs"], is_image) if image]
-        alt = str(opts.get("fig-alt", "" if caption else "Output of the code above"))
-        lines = [f"![]({src}){{width={width}px fig-alt={json.dumps(alt)}}}" for src, width in pictures]
+        alt = str(opts.get("fig-alt", "" if caption else "Figure")).replace('"', "'")
+        spoken = f' fig-alt="{alt}"' if alt else ""
+        lines = [f"![]({src}){{width={width}px{spoken}}}" for src, width in pictures]
         if caption:
             src, width = pictures[-1]
-            lines[-1] = f"![{caption}]({src}){{#{anchor(label)} width={width}px" + (f" fig-alt={json.dumps(alt)}}}" if alt else "}")
+            lines[-1] = f"![{caption}]({src}){{#{anchor(label)} width={width}px{spoken}}}"
         return [before, self.block("\n\n".join(lines))]
 
     def caption(self, label, opts):
@@ -296,7 +297,7 @@ def finish(site, katex):
         page = path.read_text(encoding="utf-8")
         if katex:
             page = NETWORK_KATEX.sub("../" * len(path.relative_to(site).parts[:-1]) + "site_libs/katex", page)
-        page = re.sub(r"<img (?![^>]*\balt=)", '<img alt="Output of the code above" ', page)
+        page = re.sub(r"<img (?![^>]*\balt=)", '<img alt="Figure" ', page)
         path.write_text(page, encoding="utf-8")
     for path in site.rglob("*.css"):
         css = path.read_text(encoding="utf-8")

@@ -97,7 +97,7 @@ class Readme:
         name = f"images/{label if label else f'readme-{len(self.pictures) + 1}'}.png"
         self.pictures[name] = base64.b64decode(encoded)
         caption = self.markdown(str(opts.get("fig-cap", "")))
-        shown = f"![{opts.get('fig-alt', caption)}]({name})"
+        shown = f"![{opts.get('fig-alt') or caption or 'Figure'}]({name})"
         if re.fullmatch(LABEL, label):
             caption = f"{self.labels.known[label][1]}: {caption}"
         return f"{shown}\n\n{caption}" if caption else shown

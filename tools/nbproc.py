@@ -80,23 +80,23 @@ def faithful_signatures():
     "Document signatures as they are: nbdev says `def` for a class, guesses a type from a default and drops the bare `*`."
     from fastcore.docments import DocmentText
 
-    as_text, as_params, as_param = DocmentText.__str__, DocmentText.params.fget, DocmentText._fmt_param
+    as_text, stars = DocmentText.__str__, {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
     def params(self):
-        shown, known = as_params(self), inspect.signature(self.obj).parameters
-        kinds = [known[name].kind if name in known else None for name in self.dm if name != "return"]
-        if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
-            shown.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), ("*", ""))
+        shown, starred = [], False
+        for name, p in inspect.signature(self.obj).parameters.items():
+            if name == "self":
+                continue
+            if p.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
+                shown.append(("*", ""))
+            starred |= p.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL)
+            written = self._fmt_param(stars.get(p.kind, "") + name, {"anno": p.annotation, "default": p.default})
+            shown.append((written, (self.dm.get(name) or {}).get("docment") or ""))
         return shown
-
-    def param(self, name, described):
-        known = inspect.signature(self.obj).parameters
-        guessed = name in known and known[name].annotation is inspect.Parameter.empty
-        return as_param(self, name, {**described, "anno": inspect.Parameter.empty} if guessed else described)
 
     def string(self):
         self.maxline = min(self.maxline, 84)  # what a page shows without scrolling
-        shown = as_text(self)
+        shown = re.sub(r"\A([^\n]+)\(\n *([^\n#]*)\n\)", r"\1(\2)", as_text(self))  # one line of arguments needs no lines of its own
         return re.sub(r"\)->None:", "):", re.sub(r"^def ", "class ", shown)) if inspect.isclass(self.obj) else shown
 
-    DocmentText.params, DocmentText._fmt_param, DocmentText.__str__ = property(params), param, string
+    DocmentText.params, DocmentText.__str__ = property(params), string

@@ -1,0 +1,153 @@
+"Values worked out independently, the certificate, memory, and the faults that users of such libraries report."
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test, median_bandwidth
+from kms_nb.data import blob
+from kms_nb.transport import wasserstein_1d
+
+ROOT = Path(__file__).resolve().parents[1]
+X, Y = blob(12, 2, rng=5)
+
+# (d, n, squared median distance, squared value of the relaxation), blob with seed 0, variance 4 for d = 20; by an independent implementation
+REFERENCE = [(2, 10, 1.182651, 0.0578802), (2, 20, 1.003848, 0.3156319), (2, 50, 0.759884, 0.0285762),
+             (20, 20, 16.576421, 0.5180388), (20, 30, 17.813288, 0.2201563), (20, 50, 18.870241, 0.1288766)]
+
+
+def paper_kernel(x, y):
+    return Gaussian(median_bandwidth(x, y) / np.sqrt(2))
+
+
+@pytest.mark.parametrize("d, n, squared_median, value", REFERENCE)
+def test_reference_values(d, n, squared_median, value):
+    x, y = blob(n, d, variance=4 if d > 2 else None, rng=0)
+    assert_allclose(median_bandwidth(x, y) ** 2, squared_median, rtol=1e-6)
+    res = kms_distance(x, y, kernel=paper_kernel(x, y))
+    assert res.relaxation ** 2 <= value * (1 + 1e-6) and value <= res.upper ** 2 * (1 + 1e-6)
+    assert_allclose([res.relaxation ** 2, res.upper ** 2], value, rtol=.02)
+
+
+@pytest.mark.parametrize("d, n, m", [(2, 10, 10), (20, 12, 12), (2, 14, 9), (20, 20, 20)])
+def test_interior_point_lies_inside(d, n, m):
+    x, y = blob(n, d, variance=4 if d > 2 else None, rng=1)
+    y = y[:m]
+    ours, reference = kms_distance(x, y), kms_distance(x, y, method="cvxpy")
+    assert ours.relaxation <= reference.upper * (1 + 1e-9) and reference.relaxation <= ours.upper * (1 + 1e-9)
+    assert reference.gap < 1e-5 and reference.converged
+
+
+def test_memory_stays_below_two_gigabytes():
+    code = ("import resource, kms_nb; from kms_nb.data import blob\n"
+            "x, y = blob(1000, 20, variance=4, rng=0); r = kms_nb.kms_distance(x, y, max_iter=2); assert 0 < r.lower <= r.upper\n"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)")
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert int(out.stdout) < 2e6, f"{int(out.stdout) / 1e6:.2f} GB"
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-12, 1e16, 1e150])
+def test_units_do_not_matter(scale):
+    a, b = kms_distance(X, Y, kernel=Linear()), kms_distance(X * scale, Y * scale, kernel=Linear())
+    assert_allclose([b.lower / scale, b.upper / scale], [a.lower, a.upper], rtol=1e-6)
+    c, d = kms_distance(X, Y), kms_distance(X * scale, Y * scale)
+    assert_allclose([d.lower, d.upper], [c.lower, c.upper], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [None, Laplace(.4), Linear()])
+def test_order_of_rows_and_samples(kernel):
+    a = kms_distance(X, Y, kernel=kernel)
+    for b in (kms_distance(Y, X, kernel=kernel), kms_distance(X[::-1], Y[::-1], kernel=kernel)):
+        assert a.lower <= b.upper and b.lower <= a.upper
+        assert_allclose(b.lower, a.lower, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype, rtol", [(np.float32, 1e-5), (np.float16, 1e-2), (np.longdouble, 1e-12)])
+def test_types_of_numbers(dtype, rtol):
+    a, b = kms_distance(X, Y, kernel=Gaussian(.5)), kms_distance(X.astype(dtype), Y.astype(dtype), kernel=Gaussian(.5))
+    assert_allclose([b.lower, b.upper], [a.lower, a.upper], rtol=max(rtol, 2e-3))
+
+
+def test_integers_booleans_lists_and_frames():
+    x, y = np.array([[1, 0], [2, 5], [3, 3]]), np.array([[4, 1], [0, 0]])
+    a = kms_distance(x.astype(float), y.astype(float)).lower
+    assert a == kms_distance(x, y).lower == kms_distance(x.tolist(), y.tolist()).lower == kms_distance(pd.DataFrame(x), pd.DataFrame(y)).lower
+    assert kms_distance(x > 2, y > 2).lower == kms_distance((x > 2).astype(float), (y > 2).astype(float)).lower
+
+
+def test_inputs_are_not_changed():
+    x, y, w = X.copy(), Y.copy(), np.arange(1., 13)
+    for a in (x, y, w): a.setflags(write=False)
+    kms_distance(x, y, x_weights=w)
+    kms_distance(np.asfortranarray(x)[::-1], y[:, ::-1][:, ::-1])
+    kms_test(x, y, rng=0)
+    assert (x == X).all() and (w == np.arange(1., 13)).all()
+
+
+@pytest.mark.parametrize("x, y", [
+    (np.repeat([[0., 0.], [1., 1.]], [7, 1], axis=0), np.repeat([[0., 0.], [2., 1.]], [5, 1], axis=0)),     # most points equal
+    (np.c_[X, np.ones(12)], np.c_[Y, np.ones(12)]),                                                         # a constant feature
+    (np.array([[1., 2.]]), np.array([[3., 2.]])),                                                           # one point each
+    (np.arange(8.)[:, None], np.arange(4., 12)[:, None]),                                                   # a grid, shared rows
+    (np.vstack([X, X[:5]]), np.vstack([Y, X[:3]])),                                                         # repeats within and across
+])
+def test_degenerate_samples(x, y):
+    for kernel in (None, Laplace(.7), Linear()):
+        res = kms_distance(x, y, kernel=kernel)
+        assert 0 <= res.lower <= res.relaxation <= res.upper < np.inf
+        assert_allclose(wasserstein_1d(res.projector(x), res.projector(y)), res.lower, rtol=1e-6, atol=1e-12)
+        assert_allclose(res.coupling.sum(1), 1 / len(x)); assert_allclose(res.coupling.sum(0), 1 / len(y))
+
+
+def test_equal_samples():
+    for kernel in (None, Laplace(.7), Linear()):
+        for method in ("mirror", "local", "cvxpy"):
+            res = kms_distance(X, X[::-1], kernel=kernel, method=method)
+            assert 0 <= res.lower <= res.upper < 1e-4 and (method == "cvxpy" or res.upper == 0)
+        assert kms_test(X, X[::-1], kernel=kernel, rng=0).pvalue == 1
+
+
+BAD = [(np.nan, ValueError), (np.inf, ValueError), ("a", TypeError), (None, (TypeError, ValueError))]
+
+
+@pytest.mark.parametrize("f", [kms_distance, kms_test])
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_bad_samples_are_named(f, name):
+    def call(bad): return f(bad, Y) if name == "x" else f(X, bad)
+    for value, kind in BAD:
+        cells = X.astype(object); cells[3, 1] = value
+        with pytest.raises(kind, match=f"`{name}`"): call(cells)
+    for bad in ([], np.empty((0, 2)), X[:, 0], X[None], np.array("text"), [[1, 2], [3]], 1j * X):
+        with pytest.raises((ValueError, TypeError), match=f"`{name}`"): call(bad)
+    with pytest.raises(ValueError, match="`y` has"): call(X[:, :1])
+
+
+@pytest.mark.parametrize("w", [[1.] * 11, [-1.] + [1.] * 11, [0.] * 12, [np.nan] * 12, [[1.]] * 12, "w", [None] * 12])
+def test_bad_weights_are_named(w):
+    for name in ("x_weights", "y_weights"):
+        with pytest.raises((ValueError, TypeError), match=f"`{name}`"): kms_distance(X, Y, **{name: w})
+
+
+def test_weights_are_normalised():
+    w = np.arange(1, 13)
+    results = [kms_distance(X, Y, x_weights=v).lower for v in (w, w * 7., (w / w.sum()).astype(np.float32))]
+    assert_allclose(results, results[0], rtol=1e-5)
+    zero = kms_distance(np.vstack([X, [[99., 99.]]]), Y, kernel=Gaussian(.5), x_weights=[1.] * 12 + [0.])
+    assert_allclose(zero.lower, kms_distance(X, Y, kernel=Gaussian(.5)).lower, rtol=2e-3)
+
+
+def test_nothing_is_printed_or_warned(recwarn, capfd):
+    kms_distance(X, Y); kms_distance(X, Y, method="cvxpy"); kms_distance(X, Y[:5], method="local"); kms_test(X, Y, rng=0)
+    assert not list(recwarn) and capfd.readouterr() == ("", "")
+
+
+def test_random_numbers():
+    state = np.random.get_state()[1].tolist()
+    a, b = (kms_distance(X, Y, n_features=8, rng=3) for _ in range(2))
+    assert a.lower == b.lower and a.upper == b.upper
+    assert kms_test(X, Y, rng=3).pvalue == kms_test(X, Y, rng=np.random.default_rng(3), n_jobs=4).pvalue
+    assert np.random.get_state()[1].tolist() == state
