@@ -142,7 +142,7 @@ def median_bandwidth(x, y=None, *, max_points=4000):
     if not (d > 0).any(): return 1.0
     median = np.median(d)
     if not median > 0: median = np.median(d[d > 0])
-    return float(min(median, np.finfo(float).max / scale) * scale)
+    with np.errstate(over="ignore"): return float(min(median * scale, np.finfo(float).max))
 
 # %% ../nbs/00_kernels.ipynb #81420a28
 @dataclass(frozen=True, eq=False)

@@ -48,14 +48,17 @@ class Problem:
         return float(pi.data @ ((self.phi[i] @ W - self.psi[j] @ W) ** 2).sum(1))
 
     def moment(self, pi):
-        "V(pi), shape (r, r): from the displacements themselves for a sparse coupling pi (n, m), else by @eq-moment."
+        "V(pi), shape (r, r), for a coupling or any non-negative matrix, sparse (n, m): from the displacements themselves if pi is very sparse, else by @eq-moment."
         if pi.nnz <= 2 * sum(pi.shape):
-            pi = pi.tocoo()
+            pi, V = pi.tocoo(), np.zeros((self.phi.shape[1],) * 2)
             i, j = pi.coords
-            D = np.sqrt(pi.data)[:, None] * (self.phi[i] - self.psi[j])
-            return D.T @ D
+            for k in range(0, pi.nnz, 50_000):
+                part = slice(k, k + 50_000)
+                D = np.sqrt(pi.data[part])[:, None] * (self.phi[i[part]] - self.psi[j[part]])
+                V += D.T @ D
+            return V
         B = self.phi.T @ (pi @ self.psi)
-        return (self.phi.T * self.a) @ self.phi + (self.psi.T * self.b) @ self.psi - B - B.T
+        return (self.phi.T * pi.sum(1)) @ self.phi + (self.psi.T * pi.sum(0)) @ self.psi - B - B.T
 
 # %% ../nbs/03_mirror_ascent.ipynb #bcc0bd08
 def top_eigenvalue(V, terms=0):
