@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'EXACT_ROWS', 'FEATURES', 'DENSE_COST', 'monotone_pieces', 'displacements', 'direction', 'ascend',
-           'proximal_step', 'polish', 'best_direction', 'sorted_play', 'KMSResult', 'as_generator', 'as_kernel',
-           'kms_distance']
+           'proximal_step', 'polish', 'best_direction', 'KMSResult', 'as_generator', 'as_kernel', 'kms_distance']
 
 # %% ../nbs/06_distance.ipynb #460bfc7e
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import nnls
 from .kernels import Gaussian, Linear, Witness, as_pair, as_weights, median_bandwidth, pooled_features
 from .transport import quantile_pieces
-from .mirror import Bounds, Problem, Relaxation, certified_upper, interior_point, mirror_ascent, relative_gap
+from .mirror import Bounds, Problem, interior_point, mirror_ascent, relative_gap
+from .bundle import bundle
 
 # %% ../nbs/06_distance.ipynb #7e7b693e
 def monotone_pieces(problem, u, v):
@@ -25,31 +25,31 @@ def monotone_pieces(problem, u, v):
     rows, cols, mass = problem.equal_pieces or quantile_pieces(problem.a[i], problem.b[j])
     return i[rows], j[cols], mass
 
-def displacements(u, v, pieces):
-    "Squared cost of a coupling along u (n,), v (m,), and the displacements d_x (n,), d_y (m,) of @eq-gradient."
+def displacements(u, v, pieces, p=2):
+    "Cost of order p of a coupling along u (n,), v (m,), and the vectors d_x (n,), d_y (m,) of its gradient."
     i, j, mass = pieces
     gap = u[i] - v[j]
-    d = mass * gap
+    d = mass * gap if p == 2 else mass * np.sign(gap) * np.abs(gap) ** (p - 1)
     return float(d @ gap), np.bincount(i, d, len(u)), np.bincount(j, d, len(v))
 
-def direction(problem, omega):
-    """Value f(omega) = W_2^2 of the projected samples for omega (r,), and half its gradient, V(sigma) omega (r,). Source: @eq-gradient."""
+def direction(problem, omega, p=2):
+    """Value f(omega) = W_p^p of the projected samples for omega (r,), and its gradient divided by p, (r,). Source: the formula above."""
     u, v = problem.phi @ omega, problem.psi @ omega
-    f, d_x, d_y = displacements(u, v, monotone_pieces(problem, u, v))
+    f, d_x, d_y = displacements(u, v, monotone_pieces(problem, u, v), p)
     return f, d_x @ problem.phi - d_y @ problem.psi
 
 # %% ../nbs/06_distance.ipynb #40d6af60
-def ascend(problem, omega, *, max_iter=60, tol=1e-6):
+def ascend(problem, omega, p=2, *, max_iter=60, tol=1e-6):
     """Monotone ascent of f from omega (r,) until a step gains less than tol relative to f: value reached and unit vector (r,)."""
     omega = omega / np.linalg.norm(omega)
-    (f, g), step = direction(problem, omega), 1.0
+    (f, g), step = direction(problem, omega, p), 1.0
     for _ in range(max_iter):
         move = g - f * omega
         if not np.linalg.norm(move) > 1e-9 * f: break
         while step > 1e-6:
             trial = omega + step / f * move
             trial /= np.linalg.norm(trial)
-            f_new, g_new = direction(problem, trial)
+            f_new, g_new = direction(problem, trial, p)
             if f_new > f * (1 + 1e-12): break
             step /= 2.5
         else: break
@@ -71,17 +71,17 @@ def proximal_step(c, G, tau):
     d = tau * lam @ G
     return d, lam @ (c + G @ d)
 
-def polish(problem, omega, *, max_iter=200, n_cuts=16, tol=1e-8):
+def polish(problem, omega, p=2, *, max_iter=200, n_cuts=16, tol=1e-8):
     """Proximal bundle ascent of f from omega (r,): value reached, never below f(omega), and unit vector (r,)."""
     omega = omega / np.linalg.norm(omega)
     u, v = problem.phi @ omega, problem.psi @ omega
     cuts, tau = [monotone_pieces(problem, u, v)], None
     for _ in range(max_iter):
-        c, d_x, d_y = map(np.array, zip(*(displacements(u, v, cut) for cut in cuts)))
+        c, d_x, d_y = map(np.array, zip(*(displacements(u, v, cut, p) for cut in cuts)))
         f = c.min()
         if tau is None: tau = 0.1 / f if f > 0 else 0
         keep = np.argsort(c, kind="stable")[:n_cuts]
-        cuts, G = [cuts[k] for k in keep], 2 * (d_x[keep] @ problem.phi - d_y[keep] @ problem.psi)
+        cuts, G = [cuts[k] for k in keep], p * (d_x[keep] @ problem.phi - d_y[keep] @ problem.psi)
         G -= np.outer(G @ omega, omega)
         if not np.abs(G).max() * tau > 1e-12: break
         try: d, rise = proximal_step(c[keep] - f, G, tau)
@@ -90,47 +90,20 @@ def polish(problem, omega, *, max_iter=200, n_cuts=16, tol=1e-8):
         trial = (omega + d) / np.linalg.norm(omega + d)
         u_new, v_new = problem.phi @ trial, problem.psi @ trial
         cuts.append(monotone_pieces(problem, u_new, v_new))
-        if displacements(u_new, v_new, cuts[-1])[0] > f + 0.1 * rise: omega, u, v, tau = trial, u_new, v_new, 1.5 * tau
+        if displacements(u_new, v_new, cuts[-1], p)[0] > f + 0.1 * rise: omega, u, v, tau = trial, u_new, v_new, 1.5 * tau
         else: tau *= 0.7
-    return direction(problem, omega)[0], omega
+    return direction(problem, omega, p)[0], omega
 
 # %% ../nbs/06_distance.ipynb #91b8305a
-def best_direction(problem, factor, V, rng, *, n_random=10):
-    """The best local maximum of f from the starts above: value and unit vector (r,).
+def best_direction(problem, factor, V, rng, p=2, *, n_random=10):
+    """The best local maximum of f from informed starts: value and unit vector (r,).
 
     factor: W (r, q) with S = WW'; V (r, r): moment of a coupling, or None."""
     U, s, _ = np.linalg.svd(factor, full_matrices=False)
     starts = [*U[:, s > 1e-3 * s[0]].T[:6], *(factor @ rng.normal(size=(factor.shape[1], n_random))).T, problem.a @ problem.phi - problem.b @ problem.psi]
     if V is not None: starts += [*eigh(V, subset_by_index=[max(len(V) - 5, 0), len(V) - 1])[1].T]
-    ends = sorted((ascend(problem, w) for w in starts if w.any()), key=lambda end: -end[0])
-    return max((polish(problem, w) for _, w in ends[:3]), key=lambda end: end[0])
-
-# %% ../nbs/06_distance.ipynb #25afd9fb
-def sorted_play(problem, *, tol=1e-3, max_iter=50):
-    """Bounds by sorting alone: a `Relaxation` of rank one, O(n log n + n r^2) per iteration."""
-    r = problem.phi.shape[1]
-    omega = problem.a @ problem.phi - problem.b @ problem.psi
-    omega = omega / np.linalg.norm(omega) if omega.any() else np.eye(r)[0]
-    V_bar, value, upper, couplings, history = np.zeros((r, r)), -np.inf, np.inf, [], []
-    message = f"stopped after {max_iter} iterations"
-    try:
-        for k in range(1, max_iter + 1):
-            f, omega = ascend(problem, omega, max_iter=10 if k == 1 else 2)
-            if f > value: value, best = f, omega
-            pi = problem.coupling(omega[:, None])
-            couplings.append(pi)
-            V_bar += 2 / (k + 1) * (problem.moment(pi) - V_bar)
-            e, U = eigh(V_bar, subset_by_index=[r - 1, r - 1])
-            top = max(e[-1], 0) * (1 + (r + sum(pi.shape) + k) * np.finfo(float).eps)
-            if top < upper: upper, k_best = top, k
-            history.append(Bounds(value, upper))
-            if relative_gap(value, upper) <= tol: message = "converged"; break
-            omega = U[:, -1]
-    except KeyboardInterrupt:
-        message = "interrupted"
-        if not history: raise
-    pi = sum(t * c for t, c in enumerate(couplings[:k_best], 1)) * (2 / (k_best * (k_best + 1)))
-    return Relaxation(value, upper, best[:, None], sparse.csr_array(pi), tuple(history), message == "converged", message)
+    ends = sorted((ascend(problem, w, p) for w in starts if w.any()), key=lambda end: -end[0])
+    return max((polish(problem, w, p) for _, w in ends[:3]), key=lambda end: end[0])
 
 # %% ../nbs/06_distance.ipynb #0505dff6
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,11 +113,11 @@ class KMSResult:
     lower: float             # W_p of the samples projected by `projector`
     upper: float             # certified upper bound
     relaxation: float        # best value of the semidefinite relaxation that was found
-    factor: np.ndarray       # W (r, q): the relaxation's solution S = WW' in feature coordinates, trace one
-    coupling: sparse.csr_array      # (n, m): the coupling that proves `upper`
+    factor: np.ndarray       # W (r, q): the best point S = WW' of the relaxation, in feature coordinates; the witness itself if that attains the value
+    coupling: sparse.csr_array      # (n, m): the mixture of couplings that proves `upper`
     projector: Witness       # the witness: callable on new points (k, d) -> (k,)
     n_iter: int              # iterations of the solver of the relaxation
-    converged: bool          # whether `gap` reached the tolerance
+    converged: bool          # whether `gap` is at most the tolerance
     message: str             # what was done, and why it ended
     history: tuple           # `Bounds` after each iteration, as distances
     method: str              # the method used, never "auto"
@@ -175,15 +148,16 @@ class KMSResult:
                 f"n_iter={self.n_iter}, method={self.method!r}, converged={self.converged})")
 
 # %% ../nbs/06_distance.ipynb #e0558e2d
-METHODS = ("auto", "mirror", "local", "cvxpy")
+METHODS = ("auto", "bundle", "mirror", "local", "cvxpy")
 EXACT_ROWS = 10_000          # above: Nystroem features, since the Gram matrix would need 16 N^2 bytes and a factorisation N^3 / 3 operations
 FEATURES = 500               # how many
 DENSE_COST = 4_000_000       # above: no transport problem is solved, since the cost matrix has n m entries and solving takes seconds
 
-def _check_options(p, method, tol, max_iter, n_features, weights=()):
-    "Raise ValueError or TypeError for options that make no sense."
-    if not isinstance(p, numbers.Real) or isinstance(p, bool) or p != 2: raise ValueError(f"`p` must be 2 (the order of the Wasserstein distance), got {p!r}")
-    if method not in METHODS: raise ValueError(f"`method` must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
+def _check_options(p, method, tol, max_iter, n_features):
+    "Raise ValueError for options that make no sense."
+    if not isinstance(p, numbers.Real) or isinstance(p, bool) or not 1 <= p < np.inf: raise ValueError(f"`p` must be a finite number of at least 1, got {p!r}")
+    if not isinstance(method, str) or method not in METHODS: raise ValueError(f"`method` must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
+    if p != 2 and method in ("mirror", "cvxpy"): raise ValueError(f"`method`={method!r} is for `p`=2; for p={p:g} use 'bundle'")
     if not isinstance(tol, numbers.Real) or not 0 < tol < 1: raise ValueError(f"`tol` must lie in (0, 1), got {tol!r}")
     for name, value in (("max_iter", max_iter), ("n_features", n_features)):
         if value is not None and (not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1):
@@ -210,17 +184,34 @@ def _scaled_problem(F, a, b):
     scale = 2.0 ** np.floor(np.log2(size)) if size > 0 else 1.0
     return Problem(F.phi / scale, F.psi / scale, a, b), scale
 
-def _left_out(F, pi):
-    "The second term of @eq-slack for a coupling pi, sparse (n, m)."
+def _left_out(F, problem, scale, pi, p):
+    "The second term of the bound above, in scaled units, for a coupling pi, sparse (n, m)."
     pi = pi.tocoo()
     i, j = pi.coords
-    return float(np.sqrt((pi.data * 2 * (F.residual_x[i] + F.residual_y[j]))[F.ids_x[i] != F.ids_y[j]].sum()))
+    rho_x, rho_y = F.residual_x / scale, F.residual_y / scale
+    moved = F.ids_x[i] != F.ids_y[j]
+    if p != 2 and moved.any(): return float(np.sqrt(2 * (problem.a @ rho_x ** 2 + problem.b @ rho_y ** 2)))
+    return float(np.sqrt(2 * (pi.data * (rho_x[i] ** 2 + rho_y[j] ** 2))[moved].sum()))
 
-def _solve(problem, method, tol, max_iter, progress):
-    "Run the solver of the relaxation that `method` names."
+def _diameter(problem):
+    "An upper bound on the distances |M_ij|."
+    return float(np.linalg.norm(problem.phi, axis=1).max() + np.linalg.norm(problem.psi, axis=1).max())
+
+def _upper(relaxed, F, problem, scale, p):
+    "Upper bound on KMS_p in scaled units from the solver's bound, and what the features contribute to it."
+    q, D = min(p, 2), _diameter(problem)
+    delta = np.abs(relaxed.coupling.sum(1) - problem.a).sum() + np.abs(relaxed.coupling.sum(0) - problem.b).sum()
+    left = _left_out(F, problem, scale, relaxed.coupling, q)
+    upper = (relaxed.upper + 2 * delta * D ** q) ** (1 / q) + left
+    if p > 2: upper = (D + (F.residual_x.max() + F.residual_y.max()) / scale) ** (1 - 2 / p) * upper ** (2 / p)
+    return upper, left
+
+def _solve(problem, p, method, tol, max_iter, rng, progress):
+    "Run the solver of the relaxation of order min(p, 2) that `method` names."
     if method == "cvxpy": return interior_point(problem)
-    if method == "local": return sorted_play(problem, tol=tol, max_iter=max_iter or 50)
-    return mirror_ascent(problem, tol=tol, max_iter=max_iter or 500, progress=progress)
+    if method == "mirror": return mirror_ascent(problem, tol=tol, max_iter=max_iter or 500, progress=progress)
+    exact = method == "bundle"
+    return bundle(problem, p=min(p, 2), tol=tol, max_iter=max_iter or (300 if exact else 60), exact=exact, rng=rng, progress=progress)
 
 # %% ../nbs/06_distance.ipynb #c913c9d8
 def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, method="auto", tol=1e-3, max_iter=None,
@@ -229,37 +220,41 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
 
     x (n, d), y (m, d): arrays, data frames or lists of numbers; sizes may differ. x_weights (n,), y_weights (m,): not negative, divided by their sum;
     None means equal. kernel: `Gaussian`, `Laplace`, `Linear` or any function of two samples that returns their Gram matrix; None means
-    Gaussian(median_bandwidth(x, y)). p: order of the Wasserstein distance, 2.
+    Gaussian(median_bandwidth(x, y)). p: order of the Wasserstein distance, at least 1; above 2 the upper bound is a crude one.
 
-    method: "mirror" (mirror ascent with exact transport), "local" (sorting only, for large samples; the upper bound may stay loose), "cvxpy" (interior
-    point, for small samples) or "auto". tol: relative gap of the solver, in p-th powers, at which it stops; max_iter: its iterations. n_features: number of
-    Nystroem features; None means an exact factor up to 10 000 rows and 500 features beyond. rng: None (a fixed seed), integer or Generator, for starting points and features. progress:
-    show a bar.
+    method: "bundle" (exact transport, the default up to 4 million pairs), "local" (sorting only, the default beyond; the interval may stay wide), "mirror"
+    (mirror ascent, p = 2), "cvxpy" (interior point, p = 2, small samples) or "auto". tol: relative gap of the relaxation, in p-th powers, at which the solver
+    stops; max_iter: its iterations. n_features: number of Nystroem features; None means an exact factor up to 10 000 rows and 500 features beyond; ignored for
+    `Linear`, whose features are the data. rng: None (a fixed seed), integer or Generator, for starting points and features. progress: show a bar.
 
-    Returns a `KMSResult` with lower <= KMS_p <= upper, in units of the kernel's feature space: k(x, x)^(1/2). Raises ValueError or TypeError that names the
-    argument for input that makes no sense. An interrupt returns the best bounds so far with converged=False.
-    Memory: 16 (n + m)^2 bytes for an exact factor, 24 n m for transport. Source: Definition 2.3, problem (9), relaxation (SDR)."""
+    Returns a `KMSResult` with lower <= KMS_p <= upper, in units of the kernel's feature space, k(x, x)^(1/2). Raises ValueError or TypeError that names the
+    argument for input that makes no sense. An interrupt of the solver returns the best bounds so far with converged=False.
+    Memory: 16 (n + m)^2 bytes for an exact factor, 24 n m for transport. Source: Definition 2.3, problem (9), relaxation (SDR) of the paper."""
     _check_options(p, method, tol, max_iter, n_features)
     x, y = as_pair(x, y)
     a, b = as_weights(x_weights, len(x), "x_weights"), as_weights(y_weights, len(y), "y_weights")
     rng = as_generator(rng, default=0)
     kernel = as_kernel(kernel, x, y)
-    notes = []
+    notes, p = [], float(p)
     if n_features is None and len(x) + len(y) > EXACT_ROWS and not isinstance(kernel, Linear):
         n_features = FEATURES; notes.append(f"{FEATURES} Nystroem features for {len(x) + len(y)} rows")
     F = pooled_features(kernel, x, y, n_features=n_features, rng=rng)
     problem, scale = _scaled_problem(F, a, b)
-    if method == "auto": method = "mirror" if len(x) * len(y) <= DENSE_COST else "local"
-    relaxed = _solve(problem, method, tol, max_iter, progress)
-    value, omega = best_direction(problem, relaxed.factor, problem.moment(relaxed.coupling) if problem.phi.shape[1] <= 1000 else None, rng)
-    if problem.a @ (problem.phi @ omega) < problem.b @ (problem.psi @ omega): omega = -omega         # the witness is larger on x
-    value = min(value, relaxed.upper)                  # rounding alone could exceed the bound, for equal samples for instance
-    best = max(value, min(relaxed.value, relaxed.upper))
-    slack = _left_out(F, relaxed.coupling)
-    if slack > 1e-4 * scale * np.sqrt(relaxed.upper): notes.append(f"`upper` contains {slack:.3g} for what the features leave out of the kernel")
-    distance = lambda v: scale * float(np.sqrt(v))
-    done = relaxed.converged or bool(relative_gap(best, relaxed.upper) <= tol)     # the search may have closed the gap from below
-    return KMSResult(p=2, lower=distance(value), upper=distance(relaxed.upper) + slack, relaxation=distance(best),
-                     factor=relaxed.factor if relaxed.value > value else omega[:, None], coupling=relaxed.coupling, projector=F.map.witness(omega), n_iter=len(relaxed.history),
-                     converged=done, message="; ".join(["converged" if done else relaxed.message, *notes]),
-                     history=tuple(Bounds(distance(h.relaxation), distance(h.upper)) for h in relaxed.history), method=method)
+    if method == "auto": method = "bundle" if len(x) * len(y) <= DENSE_COST else "local"
+    relaxed = _solve(problem, p, method, tol, max_iter, rng, progress)
+    message, W = relaxed.message, relaxed.factor
+    try: value, omega = best_direction(problem, W, problem.moment(relaxed.coupling) if len(W) <= 1000 else None, rng, p)
+    except KeyboardInterrupt: message, omega = "interrupted", np.linalg.svd(W, full_matrices=False)[0][:, 0]; value = direction(problem, omega, p)[0]
+    if a @ (problem.phi @ omega) < b @ (problem.psi @ omega): omega = -omega                # the witness is larger on x
+    upper, left = _upper(relaxed, F, problem, scale, p)
+    lower = min(value ** (1 / p), upper)                     # rounding alone could exceed the bound, for equal samples for instance
+    best = max(lower, min(relaxed.value ** (1 / p), upper)) if p <= 2 else lower
+    done = bool(relative_gap(best ** p, upper ** p) <= tol)
+    if p > 2: notes.append("for p above 2 `upper` follows from the bound of order 2 and the largest distance in feature space")
+    if left > 1e-4 * upper: notes.append(f"`upper` contains {left * scale:.3g} for what the features leave out of the kernel")
+    if done or message != "converged": notes.insert(0, "converged" if done else message)
+    else: notes.insert(0, "the solver converged, `upper` is larger")
+    root = 1 / min(p, 2)
+    history = tuple(Bounds(float(scale * h.relaxation ** root), float(scale * (h.upper ** root + left))) for h in relaxed.history)
+    return KMSResult(p=p, lower=float(scale * lower), upper=float(scale * upper), relaxation=float(scale * best), factor=W if relaxed.value > value else omega[:, None],
+                     coupling=relaxed.coupling, projector=F.map.witness(omega), n_iter=len(history), converged=done, message="; ".join(notes), history=history, method=method)

@@ -7,6 +7,7 @@ __all__ = ['as_sample', 'as_pair', 'as_weights', 'Gaussian', 'Laplace', 'Linear'
            'gram_matrix', 'pivoted_cholesky', 'PooledFeatures', 'pooled_features']
 
 # %% ../nbs/00_kernels.ipynb #7ccced7c
+import numbers
 from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -21,7 +22,7 @@ def as_sample(x, name="x"):
     values; the message names the argument `name`."""
     if hasattr(x, "tocsr"): raise TypeError(f"`{name}` is a sparse matrix, which is not supported: pass `{name}.toarray()`")
     if np.ma.is_masked(x): raise ValueError(f"`{name}` has {np.ma.count_masked(x)} masked values: fill or drop them first")
-    if hasattr(x, "dtypes") and hasattr(x, "columns"): x = _frame_values(x, name)
+    if hasattr(x, "iloc") and hasattr(x, "columns"): x = _frame_values(x, name)
     try: x = np.asarray(x)
     except ValueError: raise ValueError(f"`{name}` must be a rectangular table of numbers; its rows have different lengths") from None
     if x.dtype == object:
@@ -29,10 +30,10 @@ def as_sample(x, name="x"):
         try: x = x.astype(np.float64)
         except (TypeError, ValueError): raise TypeError(f"`{name}` must be numeric, got objects that are not numbers") from None
     if x.dtype.kind not in "biuf": raise TypeError(f"`{name}` must be numeric, got dtype {x.dtype}")
+    if x.size == 0: raise ValueError(f"`{name}` is empty: shape {x.shape}")
     if x.ndim != 2:
         hint = f"; for a single feature pass `{name}.reshape(-1, 1)`" if x.ndim == 1 else ""
         raise ValueError(f"`{name}` must have two dimensions (rows, features), got shape {x.shape}{hint}")
-    if 0 in x.shape: raise ValueError(f"`{name}` is empty: shape {x.shape}")
     with np.errstate(over="ignore"): x = np.ascontiguousarray(x, dtype=np.float64)
     bad = ~np.isfinite(x)
     if bad.any():
@@ -49,8 +50,9 @@ def _frame_values(x, name):
 
 def as_pair(x, y):
     """Two samples with the same features, checked by `as_sample`. Raises `ValueError` when their columns differ."""
-    if hasattr(x, "columns") and hasattr(y, "columns") and len(x.columns) == len(y.columns) and list(x.columns) != list(y.columns):
-        raise ValueError(f"`y` has the columns {list(y.columns)}, but `x` has {list(x.columns)}")
+    if hasattr(x, "iloc") and hasattr(y, "iloc") and hasattr(x, "columns") and hasattr(y, "columns") and len(x.columns) == len(y.columns):
+        for c, d in zip(x.columns, y.columns):
+            if c != d: raise ValueError(f"`y` has the column {d!r} where `x` has {c!r}: give both the same columns in the same order")
     x, y = as_sample(x, "x"), as_sample(y, "y")
     if x.shape[1] != y.shape[1]: raise ValueError(f"`y` has {y.shape[1]} columns, but `x` has {x.shape[1]}")
     return x, y
@@ -60,8 +62,10 @@ def as_weights(w, n, name="weights"):
 
     Raises `ValueError` for a wrong length, negative or non-finite entries, or a sum of zero."""
     if w is None: return np.full(n, 1 / n)
-    try: w = np.array(w, dtype=np.float64)
-    except (TypeError, ValueError): raise TypeError(f"`{name}` must be numeric, got {type(w).__name__}") from None
+    if np.ma.is_masked(w): raise ValueError(f"`{name}` has masked values")
+    w = np.asarray(w)
+    if w.dtype.kind not in "biuf": raise TypeError(f"`{name}` must be numeric, got dtype {w.dtype}")
+    w = w.astype(np.float64)
     if w.shape != (n,): raise ValueError(f"`{name}` must have shape ({n},), one weight per row, got {w.shape}")
     if not np.isfinite(w).all() or (w < 0).any(): raise ValueError(f"`{name}` must be finite and not negative")
     if not w.max() > 0: raise ValueError(f"`{name}` must not sum to zero")
@@ -69,9 +73,11 @@ def as_weights(w, n, name="weights"):
     return w / w.sum()
 
 # %% ../nbs/00_kernels.ipynb #bfdc5dcd
-def _check_bandwidth(s):
-    if isinstance(s, (bool, np.bool_)) or not np.isscalar(s) or not np.isreal(s) or not 0 < s < np.inf:
-        raise ValueError(f"`bandwidth` must be a positive finite number, got {s!r}")
+def _bandwidth(s):
+    "The bandwidth as a float; ValueError unless it is a positive finite number, large enough to divide by."
+    if isinstance(s, (bool, np.bool_)) or not isinstance(s, numbers.Real): raise ValueError(f"`bandwidth` must be a positive finite number, got {s!r}")
+    if not 1e-300 <= s <= 1.7e308: raise ValueError(f"`bandwidth` must be a positive finite number of at least 1e-300, got {s!r}")
+    return float(s)
 
 def _scaled_distances(x, y, s, metric):
     "Distances of the rows of x (n, d) and y (m, d) in units of s; dividing first avoids overflow for data of extreme scale."
@@ -86,7 +92,7 @@ class Gaussian:
     """Gaussian kernel exp(-|x-y|^2 / (2 bandwidth^2)), with the Euclidean norm; bandwidth in the units of the data."""
     bandwidth: float
 
-    def __post_init__(self): _check_bandwidth(self.bandwidth)
+    def __post_init__(self): object.__setattr__(self, "bandwidth", _bandwidth(self.bandwidth))
 
     def __call__(self, x, y=None):
         "Gram matrix (n, m) of samples x (n, d) and y (m, d); y=None means y = x."
@@ -102,7 +108,7 @@ class Laplace:
     """Exponential kernel exp(-|x-y| / bandwidth), with the Euclidean norm; bandwidth in the units of the data."""
     bandwidth: float
 
-    def __post_init__(self): _check_bandwidth(self.bandwidth)
+    def __post_init__(self): object.__setattr__(self, "bandwidth", _bandwidth(self.bandwidth))
 
     def __call__(self, x, y=None):
         "Gram matrix (n, m) of samples x (n, d) and y (m, d); y=None means y = x."
@@ -132,7 +138,7 @@ class Linear:
 def median_bandwidth(x, y=None, *, max_points=4000):
     """Median of the pairwise Euclidean distances of the pooled sample: x (n, d), or x and y (m, d) together.
 
-    Always positive: see above for ties. At most about `max_points` rows are used, evenly spaced in lexicographic order.
+    Always positive: the median of the positive distances if most are 0, and 1 if all points are equal. Weights play no part. At most about `max_points` rows are used, evenly spaced in lexicographic order.
     Returns a float in the units of the data. Source: the median heuristic of Gretton et al. (2012)."""
     z = as_sample(x, "x") if y is None else np.vstack(as_pair(x, y))
     z = z[np.lexsort(z.T[::-1])]
@@ -145,6 +151,15 @@ def median_bandwidth(x, y=None, *, max_points=4000):
     with np.errstate(over="ignore"): return float(min(median * scale, np.finfo(float).max))
 
 # %% ../nbs/00_kernels.ipynb #81420a28
+def _checked(K, shape):
+    "What a kernel returned, as an array; ValueError unless it is a dense matrix of real finite numbers of this shape."
+    K = np.asarray(K)
+    if K.shape != shape: raise ValueError(f"`kernel` must return a dense {shape} matrix, one entry for each pair of rows; got shape {K.shape}")
+    if K.dtype.kind not in "biuf": raise ValueError(f"`kernel` must return real numbers, got dtype {K.dtype}")
+    if not np.isfinite(K).all(): raise ValueError("`kernel` returned values that are not finite")
+    return K
+
+# %% ../nbs/00_kernels.ipynb #7bbece1a
 @dataclass(frozen=True, eq=False)
 class Witness:
     """A function f = sum_l coef_l k(., points_l) of the reproducing kernel Hilbert space.
@@ -159,7 +174,7 @@ class Witness:
         z = as_sample(z, "z")
         if z.shape[1] != self.points.shape[1]: raise ValueError(f"`z` has {z.shape[1]} columns, but the witness was fitted on {self.points.shape[1]}")
         step = max(1, 4_000_000 // len(self.points))
-        return np.concatenate([self.kernel(z[i:i + step], self.points) @ self.coef for i in range(0, len(z), step)])
+        return np.concatenate([_checked(self.kernel(z[i:i + step], self.points), (len(z[i:i + step]), len(self.points))) @ self.coef for i in range(0, len(z), step)])
 
     def transform(self, z):
         "The same as calling the witness: values (k,) at the rows of z (k, d)."
@@ -172,7 +187,7 @@ class Witness:
 
     def __repr__(self): return f"Witness({self.kernel}, {len(self.points)} points in {self.points.shape[1]} dimensions, norm {self.norm:.6g})"
 
-# %% ../nbs/00_kernels.ipynb #7bbece1a
+# %% ../nbs/00_kernels.ipynb #8c8b54b0
 @dataclass(frozen=True, eq=False)
 class Features:
     """Feature map phi(z) = T^-1 k(points, z) of a kernel (@eq-features).
@@ -184,7 +199,8 @@ class Features:
 
     def __call__(self, z):
         "Feature vectors (k, r) of the rows of z (k, d)."
-        return solve_triangular(self.triangle, np.asarray(self.kernel(self.points, z), dtype=np.float64), lower=True, check_finite=False).T
+        K = _checked(self.kernel(self.points, z), (len(self.points), len(z))).astype(np.float64)
+        return solve_triangular(self.triangle, K, lower=True, check_finite=False).T
 
     def witness(self, omega):
         "The function of norm |omega| with values <omega, phi(z)>; omega (r,)."
@@ -195,10 +211,7 @@ def gram_matrix(kernel, z):
     """Gram matrix K (N, N) of the rows of z (N, d), symmetrised, in float64, and the size of an eigenvalue that its rounding can hide.
 
     Raises `ValueError` when the kernel returns a wrong shape, values that are not finite, an asymmetric matrix or a negative diagonal."""
-    K = np.asarray(kernel(z, z))
-    if K.shape != (len(z), len(z)): raise ValueError(f"`kernel` must return a ({len(z)}, {len(z)}) Gram matrix, got shape {K.shape}")
-    if K.dtype.kind not in "biuf": raise ValueError(f"`kernel` must return real numbers, got dtype {K.dtype}")
-    if not np.isfinite(K).all(): raise ValueError("`kernel` returned values that are not finite")
+    K = _checked(kernel(z, z), (len(z), len(z)))
     eps = np.finfo(K.dtype if K.dtype.kind == "f" else float).eps
     K = K.astype(np.float64)
     if np.abs(K - K.T).max() > 1e-5 * np.abs(K).max(): raise ValueError("`kernel` returned an asymmetric Gram matrix")
@@ -221,7 +234,7 @@ class PooledFeatures:
     """Feature vectors of two samples: phi (n, r) and psi (m, r), centred.
 
     map: the `Features`; ids_x (n,), ids_y (m,): equal numbers mean equal rows; residual_x (n,), residual_y (m,): upper bounds on the
-    squared length that the features leave out, rounding of the Gram matrix included."""
+    length of what the features leave out, rounding of the features or the Gram matrix included."""
     map: Features
     phi: np.ndarray
     psi: np.ndarray
@@ -232,13 +245,15 @@ class PooledFeatures:
 
 # %% ../nbs/00_kernels.ipynb #ca2d5cf6
 def _linear_features(z):
-    "Feature map, centred features (N, r) and squared residuals (N,) of the dot-product kernel on z (N, d)."
+    "Feature map, centred features (N, r) and lengths of the residuals (N,) of the dot-product kernel on z (N, d)."
+    largest = np.abs(z).max()
     z = z - z.mean(0)
     scale = np.abs(z).max() or 1.0
     s, B = np.linalg.svd(z / scale, full_matrices=False)[1:]
     B = B[s > max(z.shape) * np.finfo(float).eps * s[0]] if s[0] > 0 else B[:1]
     L = z @ B.T
-    return Features(Linear(), B, np.eye(len(B))), L, (((z - L @ B) / scale) ** 2).sum(1) * scale ** 2
+    rounding = 4 * (z.shape[1] + 1) * np.finfo(float).eps * largest               # of the centring and of the product
+    return Features(Linear(), B, np.eye(len(B))), L, np.linalg.norm((z - L @ B) / scale, axis=1) * scale + rounding
 
 def _kernel_features(kernel, z, n_features, rng):
     "The same for any other kernel: all rows are candidates for points, or n_features of them drawn by rng (Nystroem)."
@@ -253,12 +268,12 @@ def _kernel_features(kernel, z, n_features, rng):
         if left > 1e-7 * np.diag(K).max() + (1e5 if nystroem else 100) * rounding:
             raise ValueError("`kernel` returned a Gram matrix that is not positive semidefinite")
         rounding = max(rounding, len(K) * left)
-    if not nystroem: return features, L, np.maximum(np.diag(K) - (L * L).sum(1), 0) + rounding
+    if not nystroem: return features, L, np.sqrt(np.maximum(np.diag(K) - (L * L).sum(1), 0) + rounding)
     L, diag = [], []
     for i in range(0, len(z), 500):
         L.append(features(z[i:i + 500])); diag.append(np.diag(kernel(z[i:i + 500], z[i:i + 500])))
     L = np.concatenate(L)
-    return features, L, np.maximum(np.concatenate(diag) - (L * L).sum(1), 0) + rounding
+    return features, L, np.sqrt(np.maximum(np.concatenate(diag) - (L * L).sum(1), 0) + rounding)
 
 def pooled_features(kernel, x, y, *, n_features=None, rng=None):
     """Features of the samples x (n, d) and y (m, d) under a kernel: `PooledFeatures`.

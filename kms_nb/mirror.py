@@ -7,7 +7,6 @@ __all__ = ['Problem', 'top_eigenvalue', 'certified_upper', 'Parameters', 'theore
            'algorithm_1', 'Bounds', 'Relaxation', 'relative_gap', 'mirror_ascent', 'interior_point']
 
 # %% ../nbs/03_mirror_ascent.ipynb #cbb6953e
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -150,7 +149,7 @@ def mirror_ascent(problem, *, tol=1e-3, max_iter=500, progress=False):
             f = problem.value(W, pi)
             if f > value: value, factor = f, W
             e, U = np.linalg.eigh(V_bar)
-            top = max(e[-1], 0) * (1 + (r + 4 * len(problem.a) + k) * np.finfo(float).eps)
+            top = max(e[-1], 0) * (1 + (r + k + 2 * sum(pi.shape)) * np.finfo(float).eps)
             if top < upper: upper, best = top, k
             history.append(Bounds(value, upper))
             bar.set_postfix_str(f"[{np.sqrt(value):.6g}, {np.sqrt(upper):.6g}]", refresh=False); bar.update()
@@ -161,7 +160,7 @@ def mirror_ascent(problem, *, tol=1e-3, max_iter=500, progress=False):
     except KeyboardInterrupt: message = "interrupted"
     except RuntimeError as error: message = str(error)
     bar.close()
-    if not history: return _fallback(problem, W, message)
+    if not history: return _fallback(problem, message)
     pi = sum(t * c for t, c in enumerate(couplings[:best], 1)) * (2 / (best * (best + 1)))
     return Relaxation(value, upper, factor, sparse.csr_array(pi), tuple(history), message == "converged", message)
 
@@ -170,7 +169,7 @@ def _progress_bar(total, show):
     from tqdm.auto import tqdm
     return tqdm(total=total, disable=not show, unit="it", leave=False)
 
-def _fallback(problem, W, message):
+def _fallback(problem, message):
     "What can be said when not even the first transport problem was solved: a sorted coupling is always at hand."
     w = problem.a @ problem.phi - problem.b @ problem.psi
     w = w / np.linalg.norm(w) if w.any() else np.eye(len(w))[0]
@@ -192,11 +191,9 @@ def interior_point(problem):
     cost = cp.reshape(square(problem.phi), (n, 1), order="C") + cp.reshape(square(problem.psi), (1, m), order="C") - 2 * problem.phi @ S @ problem.psi.T
     dual = f + g <= cost
     program = cp.Problem(cp.Maximize(problem.a @ f + g @ problem.b), [cp.trace(S) == 1, dual])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")                 # an inaccurate solution is reported through `message`
-        try: program.solve(solver=cp.CLARABEL)
-        except cp.error.SolverError as error: return _fallback(problem, None, f"Clarabel failed: {error}")
-    if S.value is None: return _fallback(problem, None, f"Clarabel failed: {program.status}")
+    try: program.solve(solver=cp.CLARABEL)
+    except cp.error.SolverError as error: return _fallback(problem, f"Clarabel failed: {error}")
+    if S.value is None: return _fallback(problem, f"Clarabel failed: {program.status}")
     W = matrix_factor(S.value)
     value = problem.value(W, problem.coupling(W))
     pi = sparse.csr_array(round_to_marginals(np.asarray(dual.dual_value), problem.a, problem.b))

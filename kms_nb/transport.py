@@ -6,7 +6,6 @@
 __all__ = ['quantile_pieces', 'sorted_coupling', 'wasserstein_1d', 'optimal_coupling', 'round_to_marginals']
 
 # %% ../nbs/02b_transport.ipynb #47ca9509
-import warnings
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
@@ -17,11 +16,17 @@ def quantile_pieces(a, b):
     """The monotone coupling of two sorted samples with weights a (n,) and b (m,): rows, columns and masses of its at most n + m - 1 entries."""
     n, m = len(a), len(b)
     if np.ptp(a) == np.ptp(b) == 0: A, B = np.arange(1, n + 1) * m, np.arange(1, m + 1) * n
-    else: A, B = np.cumsum(a), np.cumsum(b); A[-1] = B[-1] = 1.0
+    else: A, B = _partial_sums(a), _partial_sums(b)
     cuts = np.union1d(A, B)
     mass = np.diff(cuts, prepend=0)
     middle = cuts - mass / 2
     return np.searchsorted(A, middle), np.searchsorted(B, middle), mass / cuts[-1]
+
+def _partial_sums(a):
+    "Partial sums of weights (n,), exactly 1 from the last positive weight on and never above it, whatever the rounding."
+    A = np.minimum(np.cumsum(a), 1.0)
+    A[np.flatnonzero(a)[-1]:] = 1.0
+    return A
 
 def sorted_coupling(u, v, a, b):
     """Optimal coupling, sparse (n, m), of projected samples u (n,) and v (m,) with weights a, b, for every cost |u - v|^p, p >= 1."""
@@ -60,9 +65,7 @@ def _network_simplex(cost, a, b):
     import ot                                           # slow to import, and needed here only
     i, j = np.flatnonzero(a), np.flatnonzero(b)
     scale = np.abs(cost).max() or 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")                 # its warning becomes an error below
-        plan, log = ot.emd(a[i], b[j], cost[np.ix_(i, j)] / scale, numItermax=10_000_000, log=True)
+    plan, log = ot.emd(a[i], b[j], cost[np.ix_(i, j)] / scale, numItermax=10_000_000, log=True)
     error = max(np.abs(plan.sum(1) - a[i]).max(), np.abs(plan.sum(0) - b[j]).max())
     if log["warning"] is not None or error > 1e-10: raise RuntimeError(f"the optimal transport solver failed: {log['warning']}, marginals off by {error:.1e}")
     k, l = np.nonzero(plan)
