@@ -209,7 +209,8 @@ class _Bundle:
         start = np.column_stack([mean, rng.normal(size=(r, min(3, r) - 1))])
         self.e, self.E = self.cuts.leading(self.w, start, 1e-3)
         self.S = np.diag(np.arange(len(self.e)) == 0).astype(float)
-        self.W, self.model = self.E[:, :1], None
+        self.W = self.best = self.E[:, :1]                # the value of the start, of full rank, is worth nothing
+        self.value, self.model = -1.0, None
 
     @property
     def bound(self):

@@ -241,7 +241,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     F = pooled_features(kernel, x, y, n_features=n_features, rng=rng)
     problem, scale = _scaled_problem(F, a, b)
     if method == "auto": method = "bundle" if len(x) * len(y) <= DENSE_COST else "local"
-    relaxed = _solve(problem, p, method, tol, max_iter, rng, progress)
+    relaxed = _solve(problem, p, method, 0.9 * tol, max_iter, rng, progress)        # room for what is added to its bound
     message, W = relaxed.message, relaxed.factor
     try: value, omega = best_direction(problem, W, problem.moment(relaxed.coupling) if len(W) <= 1000 else None, rng, p)
     except KeyboardInterrupt: message, omega = "interrupted", np.linalg.svd(W, full_matrices=False)[0][:, 0]; value = direction(problem, omega, p)[0]

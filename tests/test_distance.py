@@ -105,7 +105,7 @@ def test_degenerate_samples(x, y):
 
 def test_equal_samples():
     for kernel in (None, Laplace(.7), Linear()):
-        for method in ("mirror", "local", "cvxpy"):
+        for method in ("bundle", "mirror", "local", "cvxpy"):
             res = kms_distance(X, X[::-1], kernel=kernel, method=method)
             assert 0 <= res.lower <= res.upper < 1e-4 and (method == "cvxpy" or res.upper == 0)
         assert kms_test(X, X[::-1], kernel=kernel, rng=0).pvalue == 1
