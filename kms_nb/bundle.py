@@ -305,7 +305,7 @@ def bundle(problem, *, p=2, tol=1e-3, max_iter=300, exact=True, rng=None, progre
         margin = (problem.phi.shape[1] + len(problem.a) + len(problem.b)) * np.finfo(float).eps
         if isinstance(state.cuts, SparseCuts): margin += 0.02 * tol                    # room for the proof
         for _ in range(max_iter):
-            if not state.bound > 0: message = "converged"; history.append(Bounds(state.value, 0.0)); break
+            if not state.bound > 0: message = "converged"; history.append(Bounds(0.0, 0.0)); break
             state.separate()
             upper = state.bound * (1 + margin)
             history.append(Bounds(max(state.value, 0.0), upper))
