@@ -187,7 +187,7 @@ def query_points(W, best, exact):
     "Factors at which to call the oracle, between the master's W (r, q) and the best (r, q); only directions unless exact."
     (share, v), (best_share, best_v) = _leading_direction(W), _leading_direction(best)
     if exact and min(share, best_share) < 0.8: return [blend(W, best, s) for s in (0.3, 0.6)]
-    points = [blend(v, best_v, s) for s in (0.2, 0.4, 0.7, 1.0)]
+    points = [blend(v, best_v, s) for s in ((0.2, 0.4, 0.7, 1.0) if exact else (0.5, 1.0))]
     if exact and max(W.shape[1], best.shape[1]) > 1: points.append(blend(W, best, 0.5))
     return points
 

@@ -7,7 +7,7 @@ __all__ = ['METHODS', 'EXACT_ROWS', 'FEATURES', 'DENSE_COST', 'monotone_pieces',
            'proximal_step', 'polish', 'best_direction', 'KMSResult', 'as_generator', 'as_kernel', 'kms_distance']
 
 # %% ../nbs/06_distance.ipynb #460bfc7e
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import numbers
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,7 @@ from .kernels import Gaussian, Linear, Witness, as_pair, as_weights, median_band
 from .transport import quantile_pieces
 from .mirror import Bounds, Problem, interior_point, mirror_ascent, relative_gap
 from .bundle import bundle
+from .rank import reduce_rank as lower_rank
 
 # %% ../nbs/06_distance.ipynb #7e7b693e
 def monotone_pieces(problem, u, v):
@@ -181,7 +182,8 @@ def as_kernel(kernel, x, y):
 def _scaled_problem(F, a, b):
     "The problem in features of size about one, and the power of two they were divided by."
     size = max(np.abs(F.phi).max(), np.abs(F.psi).max())
-    scale = 2.0 ** np.floor(np.log2(size)) if size > 0 else 1.0
+    if size == 0 or 1e-3 < size < 1e3: return Problem(F.phi, F.psi, a, b), 1.0            # no copy of large features
+    scale = 2.0 ** np.floor(np.log2(size))
     return Problem(F.phi / scale, F.psi / scale, a, b), scale
 
 def _left_out(F, problem, scale, pi, p):
@@ -215,7 +217,7 @@ def _solve(problem, p, method, tol, max_iter, rng, progress):
 
 # %% ../nbs/06_distance.ipynb #c913c9d8
 def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, method="auto", tol=1e-3, max_iter=None,
-                 n_features=None, rng=None, progress=False):
+                 n_features=None, reduce_rank=False, rng=None, progress=False):
     """Kernel max-sliced Wasserstein distance of two samples, with a certificate.
 
     x (n, d), y (m, d): arrays, data frames or lists of numbers; sizes may differ. x_weights (n,), y_weights (m,): not negative, divided by their sum;
@@ -225,7 +227,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     method: "bundle" (exact transport, the default up to 4 million pairs), "local" (sorting only, the default beyond; the interval may stay wide), "mirror"
     (mirror ascent, p = 2), "cvxpy" (interior point, p = 2, small samples) or "auto". tol: relative gap of the relaxation, in p-th powers, at which the solver
     stops; max_iter: its iterations. n_features: number of Nystroem features; None means an exact factor up to 10 000 rows and 500 features beyond; ignored for
-    `Linear`, whose features are the data. rng: None (a fixed seed), integer or Generator, for starting points and features. progress: show a bar.
+    `Linear`, whose features are the data. reduce_rank: lower the rank of `factor` without loss of value (`kms_nb.rank.reduce_rank`; p = 2). rng: None (a fixed seed), integer or Generator, for starting points and features. progress: show a bar.
 
     Returns a `KMSResult` with lower <= KMS_p <= upper, in units of the kernel's feature space, k(x, x)^(1/2). Raises ValueError or TypeError that names the
     argument for input that makes no sense. An interrupt of the solver returns the best bounds so far with converged=False.
@@ -240,10 +242,16 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
         n_features = FEATURES; notes.append(f"{FEATURES} Nystroem features for {len(x) + len(y)} rows")
     F = pooled_features(kernel, x, y, n_features=n_features, rng=rng)
     problem, scale = _scaled_problem(F, a, b)
-    if method == "auto": method = "bundle" if len(x) * len(y) <= DENSE_COST else "local"
+    if method == "auto":
+        method = "bundle" if len(x) * len(y) <= DENSE_COST else "local"
+        notes.append(f"method {method!r} chosen for {len(x)} and {len(y)} rows with {F.phi.shape[1]} features")
     relaxed = _solve(problem, p, method, 0.9 * tol, max_iter, rng, progress)        # room for what is added to its bound
     message, W = relaxed.message, relaxed.factor
-    try: value, omega = best_direction(problem, W, problem.moment(relaxed.coupling) if len(W) <= 1000 else None, rng, p)
+    if reduce_rank and p == 2 and W.shape[1] > 1:
+        reduction = lower_rank(problem, W)
+        W, relaxed = reduction.factor, replace(relaxed, value=max(relaxed.value, reduction.value_after)); notes.append(f"rank {reduction.rank_before} reduced to {reduction.rank_after}")
+    tight = W.shape[1] == 1 and relaxed.converged and p <= 2                 # a direction attains the relaxation's value: nothing better to search for
+    try: value, omega = polish(problem, W[:, 0], p, max_iter=20) if tight else best_direction(problem, W, problem.moment(relaxed.coupling) if len(W) <= 1000 else None, rng, p)
     except KeyboardInterrupt: message, omega = "interrupted", np.linalg.svd(W, full_matrices=False)[0][:, 0]; value = direction(problem, omega, p)[0]
     if a @ (problem.phi @ omega) < b @ (problem.psi @ omega): omega = -omega                # the witness is larger on x
     upper, left = _upper(relaxed, F, problem, scale, p)

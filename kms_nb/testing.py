@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['permutation_pvalue', 'permutation_threshold', 'labelled_distances', 'permutation_null', 'in_canonical_order',
-           'split_halves', 'project_pooled', 'KMSTestResult', 'kms_test']
+           'split_halves', 'project_pooled', 'KMSTestResult', 'kms_test', 'theory_pvalue']
 
 # %% ../nbs/07_testing.ipynb #45c41fba
 from dataclasses import dataclass
 import numbers
 import numpy as np
 from .kernels import Witness, as_pair
+from .bounds import critical_value
 from .transport import quantile_pieces
 from .distance import _check_options, as_generator, as_kernel, kms_distance
 
@@ -91,8 +92,9 @@ class KMSTestResult:
         return self.pvalue <= self.alpha
 
     def plot(self, ax=None):
-        "The null distribution with statistic and threshold, on matplotlib axes, which are returned."
-        from kms_nb.plotting import plot_null
+        "The null distribution with statistic and threshold (for \"theory\" the projected samples), on matplotlib axes, which are returned."
+        from kms_nb.plotting import plot_null, plot_projections
+        if not len(self.null_distribution): return plot_projections(self.projected_x, self.projected_y, ax=ax)
         return plot_null(self.null_distribution, self.statistic, self.threshold, ax=ax)
 
     def __repr__(self):
@@ -100,15 +102,15 @@ class KMSTestResult:
                 f"alpha={self.alpha:g}, reject={self.reject}, method={self.method!r})")
 
 # %% ../nbs/07_testing.ipynb #196819c9
-def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=999, rng=None, n_jobs=1, progress=False):
+def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=999, C=1.0, rng=None, n_jobs=1, progress=False):
     """Two-sample test of equal distributions: KMS witness on one half, permutations on the other.
 
     x (n, d), y (m, d): at least two rows each; sizes may differ. kernel: as in `kms_distance`; None means Gaussian(median_bandwidth(x, y)). p: order of the Wasserstein distance, at least 1. alpha: level.
-    method: "split" or "auto", which is the same. n_resamples: permutations; fewer than 1 / alpha - 1 can never reject. rng: None, integer or Generator: the same
+    method: "split", which "auto" chooses, or "theory" (the critical value of Theorem 3.1 with its constant C >= 1; no resampling, null_distribution empty). n_resamples: permutations; fewer than 1 / alpha - 1 can never reject. rng: None, integer or Generator: the same
     integer gives the same result, None a new one each time. n_jobs: accepted for other methods; the permutations are vectorised. progress: show a bar while fitting.
 
     Returns a `KMSTestResult`. Raises ValueError or TypeError that names the argument. The p-value is valid for every sample size under exchangeability."""
-    if method not in ("auto", "split"): raise ValueError(f"`method` must be 'auto' or 'split', got {method!r}")
+    if not isinstance(method, str) or method not in ("auto", "split", "theory"): raise ValueError(f"`method` must be 'auto', 'split' or 'theory', got {method!r}")
     if not isinstance(alpha, numbers.Real) or not 0 < alpha < 1: raise ValueError(f"`alpha` must lie in (0, 1), got {alpha!r}")
     for name, value in (("n_resamples", n_resamples), ("n_jobs", n_jobs)):
         if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
@@ -119,6 +121,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     for name, z in (("x", x), ("y", y)):
         if len(z) < 2: raise ValueError(f"`{name}` needs at least 2 rows to be split into halves, got {len(z)}")
     rng, kernel = as_generator(rng), as_kernel(kernel, x, y)
+    if method == "theory": return _theory_test(x, y, p, kernel, alpha, C, progress)
     x, y, swapped = in_canonical_order(x, y)
     x_fit, y_fit, x_test, y_test = split_halves(x, y, rng)
     fit = kms_distance(x_fit, y_fit, p=p, kernel=kernel, tol=.01, max_iter=100, rng=rng, progress=progress)
@@ -127,3 +130,18 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     statistic, null = permutation_null(u, v, int(n_resamples), rng, p)
     if swapped: u, v, f = -v, -u, Witness(f.kernel, f.points, -f.coef)
     return KMSTestResult(statistic, permutation_pvalue(statistic, null), null, permutation_threshold(null, alpha), float(alpha), "split", f, u, v)
+
+# %% ../nbs/07_testing.ipynb #fe453626
+def _theory_test(x, y, p, kernel, alpha, C, progress):
+    "The test of Theorem 3.1 with the lower bound of the distance."
+    A = max(kernel.bound(x), kernel.bound(y)) if hasattr(kernel, "bound") else float(np.sqrt(max(np.diag(kernel(z, z)).max() for z in (x, y))))
+    threshold = critical_value(len(x), len(y), alpha=alpha, p=p, A=A, C=C)
+    fit = kms_distance(x, y, p=p, kernel=kernel, tol=.01, progress=progress)
+    u, v = project_pooled(fit.projector, x, y)
+    return KMSTestResult(fit.lower, theory_pvalue(fit.lower, len(x), len(y), p=p, A=A, C=C), np.empty(0), threshold, float(alpha), "theory", fit.projector, u, v)
+
+# %% ../nbs/07_testing.ipynb #7c676665
+def theory_pvalue(distance, n, m, *, p=2, A=1.0, C=1.0):
+    """The smallest alpha at which `critical_value(n, m, alpha=alpha)` is at most the distance, at most 1. Source: Theorem 3.1, solved for alpha."""
+    ratio = (distance / (2 * A * (n ** (-1 / (2 * p)) + m ** (-1 / (2 * p))))) ** p
+    return float(min(1.0, 2 * np.exp(-((ratio - C) / 4) ** 2))) if ratio > C else 1.0
