@@ -202,7 +202,7 @@ class _Bundle:
         mean = problem.a @ problem.phi - problem.b @ problem.psi
         if not mean.any(): mean = np.eye(r)[0]
         W = np.eye(r) / np.sqrt(r) if exact else mean[:, None] / np.linalg.norm(mean)
-        self.eps = 0.0 if p == 2 else (0.01 * tol * oracle(problem, W, p).value) ** (2 / p)
+        self.eps = 0.0 if p == 2 else (0.1 * tol * oracle(problem, W, p).value) ** (2 / p)
         self.w, self.age, self.constants, self.couplings, self.rho, self.value = np.empty(0), np.empty(0, int), np.empty(0), [], 1.0, -1.0
         self.ask(W)
         self.w[0] = 1

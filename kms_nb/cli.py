@@ -6,19 +6,13 @@
 __all__ = ['main']
 
 # %% ../nbs/cli.ipynb #59d889f1
-import argparse, csv, json, math, os, signal, sys, textwrap, threading, warnings
+import argparse, csv, json, math, os, re, shutil, signal, sys, textwrap, threading
+from collections import namedtuple
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 # %% ../nbs/cli.ipynb #48b8d89d
 from . import __version__
-from .kernels import Gaussian, Laplace, Linear, median_bandwidth
-from .distance import METHODS, kms_distance
-from .testing import kms_test
-from .data import _count, encode_pair, iris, read_table, split_by
 
 # %% ../nbs/cli.ipynb #c125bfaf
 class _Parser(argparse.ArgumentParser):
@@ -26,21 +20,39 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message):
         self.exit(2, f"kms: error: {message} (see {self.prog} --help)\n")
 
-def _seed(text):
-    if not text.isascii() or not text.isdigit(): raise argparse.ArgumentTypeError(f"must be a whole number, 0 or above, got {text!r}")
-    return int(text)
+def _width():
+    "Columns to print in: those of the terminal, 80 if there is none, within reason."
+    return max(40, min(100, shutil.get_terminal_size().columns))
 
-def _names(text): return [name.strip() for row in csv.reader([text], skipinitialspace=True) for name in row]
+def _help(prog): return argparse.RawDescriptionHelpFormatter(prog, width=_width() - 1)
 
 # %% ../nbs/cli.ipynb #63b1b9d3
+_MOST_RESAMPLES = 10_000_000
+
+def _whole(least, most=None):
+    "A reader of whole numbers in a range, for argparse."
+    def read(text):
+        number = int(text) if text.isascii() and text.isdigit() and len(text) < 100 else None
+        if number is None or number < least or most and number > most:
+            raise argparse.ArgumentTypeError(f"must be a whole number, {f'from {least} to {most}' if most else f'{least} or above'}, got {text!r}")
+        return number
+    return read
+
+def _names(text):
+    "The names in a comma-separated list, where quotes protect a comma."
+    try: return [name.strip() for row in csv.reader([text], skipinitialspace=True) for name in row]
+    except csv.Error: raise argparse.ArgumentTypeError(f"must be names separated by commas, got {text!r}") from None
+
+# %% ../nbs/cli.ipynb #de5178b7
 def _add_shared(parser, picture="none"):
     "Options of every command."
-    parser.add_argument("--seed", type=_seed, default=0, help="seed of the random numbers (default 0), so that a result can be repeated")
+    parser.add_argument("--seed", type=_whole(0), default=0, help="seed of the random numbers (default 0), so that a result can be repeated")
     parser.add_argument("--plot", type=Path, metavar="FILE", help=f"save a picture (.png, .pdf or .svg; default {picture})")
     parser.add_argument("--force", action="store_true", help="let the picture replace an existing file")
 
 def _add_resampling(parser):
-    parser.add_argument("--n-resamples", type=int, default=999, metavar="N", help="relabellings that make the null distribution (default 999)")
+    parser.add_argument("--n-resamples", type=_whole(1, _MOST_RESAMPLES), default=999, metavar="N",
+                        help="relabellings that make the null distribution (default 999)")
 
 def _add_input(parser):
     "Options that say what to read and how to encode it."
@@ -54,75 +66,108 @@ def _add_input(parser):
     parser.add_argument("--bandwidth", type=float, metavar="S", help="bandwidth of the kernel (default: the median distance of the pooled rows)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
-# %% ../nbs/cli.ipynb #de5178b7
+# %% ../nbs/cli.ipynb #68e27cf5
 _EXAMPLES = """examples:
   kms demo
   kms test before.csv after.csv
-  kms test flowers.csv --by species --labels versicolor,virginica --plot flowers.png
+  kms test iris.csv --by species --labels versicolor,virginica --plot iris.png
   kms distance a.parquet b.parquet --columns age,income --json"""
+
+_ABOUT = {"demo": "Compare two species of the Iris flowers.",
+          "test": "Test whether two samples differ. The p-value depends on the random split of the rows: fix the seed beforehand and do not try several.",
+          "distance": "Bound the distance of two samples: the largest Wasserstein distance between their values under one function of norm 1."}
+_SOLVERS = ("auto", "bundle", "mirror", "local", "cvxpy")            # the methods of kms_distance, known without importing it
 
 def _parser():
     "The parser of the program `kms`."
-    parser = _Parser(prog="kms", allow_abbrev=False, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = _Parser(prog="kms", allow_abbrev=False, epilog=_EXAMPLES, formatter_class=_help,
                      description="Kernel max-sliced Wasserstein distance: compare two samples of rows.")
     parser.add_argument("--version", action="version", version=f"kms_nb {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="{demo,test,distance}")
     for name, run, text in (("demo", _demo, "compare two species of the Iris flowers"), ("test", _test, "test whether two samples differ"),
                             ("distance", _distance, "bound the distance of two samples")):
-        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+        about = textwrap.fill(_ABOUT[name], _width() - 1)
+        command = commands.add_parser(name, help=text, description=about, allow_abbrev=False, formatter_class=_help)
         command.set_defaults(run=run)
         if name != "demo": _add_input(command)
         if name != "distance": _add_resampling(command)
         if name == "test": command.add_argument("--alpha", type=float, default=0.05, help="level of the test (default 0.05)")
         if name == "distance":
+            command.add_argument("--p", type=float, default=2.0, help="order of the Wasserstein distance, at least 1; the bounds can be tight from 1 to 2 (default 2)")
             command.add_argument("--tol", type=float, default=1e-3, help="relative gap of the bounds to aim at (default 0.001)")
             command.add_argument("--max-iter", type=int, metavar="N", help="most iterations of the solver (default: its own)")
-            command.add_argument("--method", default="auto", choices=METHODS, help="solver (default auto)")
+            command.add_argument("--method", default="auto", choices=_SOLVERS, help="solver (default auto)")
         _add_shared(command, "kms_demo.png, or kms_demo-1.png, ... if that exists" if name == "demo" else "none")
     return parser
 
+# %% ../nbs/cli.ipynb #fdd71524
+def _parse(argv):
+    "The arguments, with a word about files whose names look like options."
+    parser, words = _parser(), sys.argv[1:] if argv is None else list(argv)
+    for word in words[:words.index("--")] if "--" in words else words:
+        if re.fullmatch(r"-[^=]*\.(csv|tsv|csv\.gz|tsv\.gz|parquet|pq|png|pdf|svg)", word, re.I):
+            parser.error(f"{word} looks like an option; write ./{word} for the file of that name")
+    args = parser.parse_args(words)
+    if args.command is None: parser.error("no command given, try: kms demo")
+    return args
+
 # %% ../nbs/cli.ipynb #42b3db39
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    "Two encoded samples: arrays x, y; labels of the two; feature names; notes on what was done."
-    x: np.ndarray
-    y: np.ndarray
-    labels: tuple
-    names: tuple
-    notes: list
+_Pair = namedtuple("_Pair", "x y labels names notes raw")
+_Pair.__doc__ = "Two encoded samples: arrays x, y; labels of the two; feature names; notes on what was done; whether numbers are as they were."
 
 def _read(args):
-    "The tables named on the command line, rows counted from 1, and the notes of the reader."
+    "The tables named on the command line, rows counted from 1, and the notes of the reader, each behind the files it is about."
+    from kms_nb.data import read_pair, read_table
     expected = 2 if args.by is None else 1
     if args.labels and args.by is None: raise ValueError("--labels needs --by COLUMN")
+    if args.by is not None and args.by in (args.columns or []): raise ValueError(f"the label column {args.by!r} cannot be a feature: leave it out of --columns")
     if len(args.files) != expected:
-        raise ValueError(f"give two files, or one file with --by COLUMN; got {len(args.files)} {'with' if args.by else 'without'} --by")
-    tables = [read_table(f, header={"auto": "auto", "yes": True, "no": False}[args.header]) for f in args.files]
-    notes = list(dict.fromkeys(f"{f}: {n}" for f, t in zip(args.files, tables) for n in t.attrs["notes"]))
+        raise ValueError(f"give two files, or one file with --by COLUMN; got {len(args.files)} {'without' if args.by is None else 'with'} --by")
+    header = {"auto": "auto", "yes": True, "no": False}[args.header]
+    tables = read_pair(*args.files, header=header) if args.by is None else [read_table(*args.files, header=header)]
+    about = {}
+    for f, t in zip(args.files, tables):
+        for n in t.attrs["notes"]: about.setdefault(n, {})[f] = None
+    notes = [f"{', '.join(files)}: {n}" for n, files in about.items()]
     return [t.set_axis(range(1, len(t) + 1)) for t in tables], notes
 
 def _pair(args):
     "Read, split and encode what the arguments ask for."
+    from kms_nb.data import encode_pair, split_by
     tables, notes = _read(args)
-    labels = tuple(args.files)
+    args.samples = tuple(args.files)
     try:
         if args.by is not None:
             *tables, labels = split_by(tables[0], args.by, args.labels)
-            labels = tuple(f"{args.by}={v}" for v in labels)
-        e = encode_pair(*tables, columns=args.columns, raw=args.raw, labels=labels)
+            args.samples = tuple(f"{args.by}={v}" for v in labels)
+        e = encode_pair(*tables, columns=args.columns, raw=args.raw, labels=args.samples)
     except ValueError as e:
-        guesses = [n for n in notes if "The first row" in n]
-        guesses += [f"{f}: No column names were found." for f, t in zip(args.files, tables) if t.columns[0] == "0" and args.header == "auto"]
-        raise ValueError(f"{e} ({' '.join(guesses)} See --header.)" if guesses else e) from None
-    return _Pair(e.x, e.y, labels, e.names, notes + list(e.notes))
+        guesses = " ".join(n for n in notes if "first row" in n)
+        raise ValueError(f"{e} ({guesses})" if guesses else e) from None
+    return _Pair(e.x, e.y, args.samples, e.names, [_words(n, args) for n in (*notes, *e.notes)], args.raw)
 
 def _kernel(args, x, y):
     "The kernel that the arguments ask for; None leaves the choice to the package."
+    from kms_nb.kernels import Gaussian, Laplace, Linear, median_bandwidth
     if args.kernel == "linear":
         if args.bandwidth is not None: raise ValueError("--bandwidth has no meaning for the linear kernel")
         return Linear()
     if args.kernel is None and args.bandwidth is None: return None
     return {"laplace": Laplace}.get(args.kernel, Gaussian)(median_bandwidth(x, y) if args.bandwidth is None else args.bandwidth)
+
+# %% ../nbs/cli.ipynb #29748da8
+_SPELLINGS = {"column": "--by", "rng": "--seed", "kernel": "the kernel", "upper": "the upper bound", "True": "yes", "False": "no"}
+_SAME = {"columns", "labels", "header", "raw", "alpha", "n_resamples", "bandwidth", "p", "tol", "max_iter", "method"}
+
+def _words(message, args):
+    "A message of the package in the language of the command line."
+    samples = dict(zip("xy", getattr(args, "samples", None) or ("the first sample", "the second sample")))
+    def spell(found):
+        name, _, value = found.groups()
+        word = samples.get(name) or _SPELLINGS.get(name) or ("--" + name.replace("_", "-") if name in _SAME else found[0])
+        return word if value is None else f"{word} {_SPELLINGS.get(value, value)}"
+    message = re.sub(r"`(\w+)`(?:=(['\"]?)(\w+)\2)?", spell, str(message))
+    return re.sub(r"\b1 (iteration|resample|row)s\b", r"1 \1", message)
 
 # %% ../nbs/cli.ipynb #d0def993
 def _picture(path, force):
@@ -131,7 +176,7 @@ def _picture(path, force):
     if path.suffix.lower() not in (".png", ".pdf", ".svg"): raise ValueError(f"--plot must name a .png, .pdf or .svg file, got {str(path)!r}")
     if path.is_dir() or not path.parent.is_dir(): raise ValueError(f"--plot: {path} is not a file in an existing folder")
     if path.exists() and not force: raise ValueError(f"{path} exists already; add --force to replace it")
-    if not os.access(path.parent, os.W_OK): raise ValueError(f"--plot: the folder of {path} is not writable")
+    if not os.access(path if path.exists() else path.parent, os.W_OK): raise ValueError(f"--plot: {path} cannot be written there; name a folder that is writable")
     return path
 
 def _free_name(name, force):
@@ -145,19 +190,21 @@ def _free_name(name, force):
 def _save(path, pair, projector, test=None):
     "Draw the projected samples and the witness; for a `test` the projected rows that were kept from the fit, and the null distribution."
     if path is None: return
+    import warnings
     from matplotlib.figure import Figure
     from kms_nb.plotting import plot_null, plot_projections, plot_witness
-    fig = Figure(figsize=(10, 4), layout="constrained")
+    fig = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = fig.subplots(1, 2)
     u, v = (test.projected_x, test.projected_y) if test else (projector(pair.x), projector(pair.y))
-    labels = [_short(label.replace("$", r"\$")) for label in pair.labels]            # a dollar sign would start mathematics
+    labels, names = ([_short(text.replace("$", r"\$")) for text in texts] for texts in (pair.labels, pair.names))    # a dollar sign would start mathematics
     plot_projections(u, v, ax=left, labels=labels)
     if test: plot_null(test.null_distribution, test.statistic, test.threshold, ax=right)
-    else: plot_witness(projector, pair.x, pair.y, ax=right, labels=labels, names=[_short(n.replace("$", r"\$")) for n in pair.names])
-    if not test and any("standardised" in note for note in pair.notes): right.set_title("numbers in standard deviations from the pooled mean", fontsize=9)
+    else: plot_witness(projector, pair.x, pair.y, ax=right, labels=labels, names=names)
+    if test: fig.supxlabel("left: the rows that were kept from the fit of the witness", fontsize=8, color="0.4")
+    elif any("standardised" in n for n in pair.notes): fig.supxlabel("right: numbers in pooled standard deviations from the pooled mean", fontsize=8, color="0.4")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)                                # a script that the font lacks is drawn as boxes
-        fig.savefig(path, dpi=150)
+        fig.savefig(path, dpi=130)
 
 def _short(text, most=40): return text if len(text) <= most else "..." + text[3 - most:]
 
@@ -165,10 +212,11 @@ def _short(text, most=40): return text if len(text) <= most else "..." + text[3 
 def _print(lines):
     "Print (name, text) pairs as two aligned columns."
     for name, text in lines:
-        print(textwrap.fill(text, 110, initial_indent=f"{name:<10}  ", subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False))
+        print(textwrap.fill(text, _width(), initial_indent=f"{name:<10}  ", subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False))
 
 def _plain(value):
     "A value as JSON can hold it."
+    import numpy as np
     if isinstance(value, dict): return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)): return [_plain(v) for v in value]
     if isinstance(value, (float, np.floating)): return float(value) if math.isfinite(value) else None
@@ -176,14 +224,15 @@ def _plain(value):
     return value if value is None or isinstance(value, (bool, int)) else str(value)
 
 def _dump(args, pair, kernel, **facts):
-    "Print what was done and what came out as one JSON object."
+    "Print what was done and what came out as one JSON object, in ASCII so that any console can show it."
     samples = [{"label": label, "rows": len(s)} for label, s in zip(pair.labels, (pair.x, pair.y))]
     print(json.dumps(_plain({"command": args.command, "files": args.files, "samples": samples, "features": pair.names, "notes": pair.notes,
                              "kernel": type(kernel).__name__, "bandwidth": getattr(kernel, "bandwidth", None), "seed": args.seed,
-                             **facts, "plot": args.plot}), ensure_ascii=False))
+                             **facts, "plot": args.plot})))
 
 # %% ../nbs/cli.ipynb #4778b772
 def _sample_lines(pair):
+    from kms_nb.data import _count
     rows = ", ".join(f"{label} ({_count(len(s), 'row')})" for label, s in zip(pair.labels, (pair.x, pair.y)))
     return [("samples", f"{rows}; {_count(len(pair.names), 'feature')}")] + [("note", n) for n in pair.notes]
 
@@ -193,16 +242,25 @@ def _kernel_line(kernel, given=False):
     words = type(kernel).__name__ + (f", bandwidth {s:.6g}" if s else "") + (" (median distance of the pooled rows)" if s and not given else "")
     return [("kernel", words)]
 
-def _distance_lines(res):
-    notes = res.message.split("; ")[int(res.converged):]          # how the solver ended matters when it did not converge
-    return [("distance", f"{res.lower:.6g} <= KMS_{res.p:g} <= {res.upper:.6g}")] + [("note", f"Solver: {n}.") for n in notes]
+# %% ../nbs/cli.ipynb #4d4a2eea
+def _distance_lines(res, pair, args):
+    "The interval, what it measures, and how the solver ended unless it converged."
+    unit = "in units of the data" if pair.raw else "in units of the standardised data"
+    scale = "between 0 and sqrt(2) whatever the units of the data" if hasattr(res.projector.kernel, "bandwidth") else unit
+    meaning = f"the largest Wasserstein distance of order {res.p:g} between the samples' values under one function of norm 1, {scale}"
+    lines = [("distance", f"{res.lower:.6g} <= KMS_{res.p:g} <= {res.upper:.6g}: {meaning}")]
+    exact = "is exact up to the gap" if res.rank == 1 else "need not be exact"
+    if res.p <= 2: lines.append(("rank", f"{res.rank}: the relaxation {exact}"))
+    return lines + [("note", f"Solver: {_words(n, args)}.") for n in res.message.split("; ")[int(res.converged):]]
 
 def _test_lines(t, seed):
     "A test result in lines; the last one is the verdict."
+    from kms_nb.data import _count
     n = len(t.null_distribution)
-    lines = [("test", f"{t.method}, {_count(n, 'resample')}, seed {seed}"),
+    lines = [("test", f"witness fitted on half of the rows, {_count(n, 'relabelling')} of the other half; seed {seed}"),
              ("statistic", f"{t.statistic:.6g} (threshold {t.threshold:.6g} at alpha = {t.alpha:g})")]
-    if (1 + n) * t.alpha < 1: lines.append(("note", f"With {_count(n, 'resample')} no p-value is below {1 / (1 + n):.3g}: raise --n-resamples to reject at {t.alpha:g}."))
+    if (1 + n) * t.alpha < 1:
+        lines.append(("note", f"With {_count(n, 'relabelling')} no p-value is below {1 / (1 + n):.3g}: raise --n-resamples to reject at {t.alpha:g}."))
     return lines + [("verdict", _verdict(t))]
 
 def _verdict(t):
@@ -211,109 +269,143 @@ def _verdict(t):
     if t.reject: return f"The samples differ (p = {p} {'<' if t.pvalue < t.alpha else '<='} {alpha})."
     return f"No evidence of a difference (p = {p} > {alpha})."
 
-# %% ../nbs/cli.ipynb #4d4a2eea
-_MOST_ROWS, _FEW_ITERATIONS = 500, 50
+# %% ../nbs/cli.ipynb #974106f6
+@contextmanager
+def _on_interrupt(answer):
+    "Let an interrupt call `answer` in the meantime. No effect outside the main thread."
+    if threading.current_thread() is not threading.main_thread(): yield; return
+    before = signal.signal(signal.SIGINT, answer)
+    try: yield
+    finally: signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
+def _end(*_): raise SystemExit(130)
+
+def _progress(): return sys.stderr.isatty()
+
+# %% ../nbs/cli.ipynb #85c3ef5f
 def _distance(args):
     "kms distance: read, bound, report."
-    _picture(args.plot, args.force)
-    pair = _pair(args)
-    res = kms_distance(pair.x, pair.y, kernel=_kernel(args, pair.x, pair.y), method=args.method, tol=args.tol, max_iter=args.max_iter,
-                       rng=args.seed, progress=sys.stderr.isatty())
-    _save(args.plot, pair, res.projector)
-    facts = {k: getattr(res, k) for k in ("lower", "upper", "relaxation", "gap", "rank", "method", "n_iter", "converged", "message")}
-    status = 130 if res.message.startswith("interrupted") else 0
-    if args.json: return _dump(args, pair, res.projector.kernel, **facts) or status
-    solver = f"{res.method}, {_count(res.n_iter, 'iteration')}, relative gap {res.gap:.2g}, rank {res.rank}, seed {args.seed}"
-    _print(_sample_lines(pair) + _kernel_line(res.projector.kernel, args.bandwidth is not None) + [("solver", solver)] + _distance_lines(res)
-           + [("picture", str(args.plot))] * (args.plot is not None))
-    return status
-
-def _test(args):
-    "kms test: read, test, bound the distance if it is cheap, report."
+    from kms_nb.data import _count
+    from kms_nb.distance import kms_distance
     _picture(args.plot, args.force)
     pair = _pair(args)
     kernel = _kernel(args, pair.x, pair.y)
-    t = kms_test(pair.x, pair.y, kernel=kernel, alpha=args.alpha, n_resamples=args.n_resamples, rng=args.seed, progress=sys.stderr.isatty())
-    cheap = len(pair.x) + len(pair.y) <= _MOST_ROWS
-    res = kms_distance(pair.x, pair.y, kernel=kernel, rng=args.seed, max_iter=_FEW_ITERATIONS) if cheap else None
+    with _on_interrupt(signal.default_int_handler):                     # the solver answers it with the bounds so far
+        res = kms_distance(pair.x, pair.y, p=args.p, kernel=kernel, method=args.method, tol=args.tol, max_iter=args.max_iter, rng=args.seed, progress=_progress())
+    _save(args.plot, pair, res.projector)
+    facts = {k: getattr(res, k) for k in ("p", "lower", "upper", "relaxation", "gap", "rank", "method", "n_iter", "converged")}
+    status = 130 if res.message.startswith("interrupted") else 0
+    if args.json: return _dump(args, pair, res.projector.kernel, **facts, message=_words(res.message, args)) or status
+    solver = f"{res.method}, {_count(res.n_iter, 'iteration')}, relative gap {res.gap:.2g}, seed {args.seed}"
+    _print(_sample_lines(pair) + _kernel_line(res.projector.kernel, args.bandwidth is not None) + [("solver", solver)] + _distance_lines(res, pair, args)
+           + [("picture", str(args.plot))] * (args.plot is not None))
+    return status
+
+# %% ../nbs/cli.ipynb #2d298aad
+_MOST_ROWS, _MOST_ENTRIES, _ITERATIONS = 2000, 1_000_000, 30
+
+def _cheap_distance(pair, kernel, seed):
+    "The bounds of `kms_distance` if they take a few seconds at most, else None and why they were not computed."
+    from kms_nb.distance import kms_distance
+    from kms_nb.kernels import pooled_features
+    rows = len(pair.x) + len(pair.y)
+    if rows > _MOST_ROWS: return None, f"not computed for more than {_MOST_ROWS} rows; see kms distance"
+    rank = pooled_features(kernel, pair.x, pair.y).phi.shape[1]
+    if rows * rank > _MOST_ENTRIES: return None, f"not computed for {rows} rows with a kernel matrix of rank {rank}, which takes long; see kms distance"
+    return kms_distance(pair.x, pair.y, kernel=kernel, rng=seed, max_iter=_ITERATIONS), ""
+
+def _test(args):
+    "kms test: read, test, bound the distance if it is cheap, report."
+    from kms_nb.testing import kms_test
+    _picture(args.plot, args.force)
+    pair = _pair(args)
+    t = kms_test(pair.x, pair.y, kernel=_kernel(args, pair.x, pair.y), alpha=args.alpha, n_resamples=args.n_resamples, rng=args.seed, progress=_progress())
+    res, reason = _cheap_distance(pair, t.projector.kernel, args.seed)
     _save(args.plot, pair, t.projector, t)
     if args.json:
         facts = {k: getattr(t, k) for k in ("statistic", "pvalue", "threshold", "alpha", "reject", "method")}
-        bounds = {k: getattr(res, k) for k in ("lower", "upper", "converged", "message")} if cheap else None
+        bounds = {**{k: getattr(res, k) for k in ("p", "lower", "upper", "rank", "converged")}, "message": _words(res.message, args)} if res else None
         return _dump(args, pair, t.projector.kernel, **facts, n_resamples=len(t.null_distribution), verdict=_verdict(t), distance=bounds)
-    distance = _distance_lines(res) if cheap else [("distance", f"not computed for more than {_MOST_ROWS} rows; see kms distance")]
+    distance = _distance_lines(res, pair, args) if res else [("distance", reason)]
     _print(_sample_lines(pair) + _kernel_line(t.projector.kernel, args.bandwidth is not None) + distance
            + [("picture", str(args.plot))] * (args.plot is not None) + _test_lines(t, args.seed))
 
-# %% ../nbs/cli.ipynb #974106f6
+# %% ../nbs/cli.ipynb #4d88fe4a
 def _extremes(table, species, values, most=3):
     "Lines with the rows of the smallest and the largest witness values: number, species, value, measurements."
-    order = np.argsort(values, kind="stable")
-    lines = [f"{'row':>5}  {'species':<10}  {'witness':>8}  " + "  ".join(table.columns)]
+    import numpy as np
+    order, names = np.argsort(values, kind="stable"), [c.removesuffix(" (cm)") for c in table.columns]
+    lines = [f"{'row':>3}  {'species':<10}  {'witness':>7}  " + "  ".join(names)]
     for i in (*order[:most], *order[-most:]):
-        cells = "  ".join(f"{v:>{len(c)}.1f}" for c, v in table.iloc[i].items())
-        lines.append(f"{table.index[i] + 1:>5}  {species[i]:<10}  {values[i]:>8.4f}  {cells}")
+        cells = "  ".join(f"{v:>{len(c)}.1f}" for c, v in zip(names, table.iloc[i]))
+        lines.append(f"{table.index[i] + 1:>3}  {species[i]:<10}  {values[i]:>7.4f}  {cells}")
     return lines
 
 def _demo(args):
     "kms demo: two species of Iris from beginning to end."
-    import pandas as pd
-    path = _free_name("kms_demo.png", args.force) if args.plot is None else _picture(args.plot, args.force)
+    import numpy as np, pandas as pd
+    from kms_nb.data import encode_pair, iris
+    from kms_nb.distance import kms_distance
+    from kms_nb.testing import kms_test
+    path = _picture(_free_name("kms_demo.png", args.force) if args.plot is None else args.plot, args.force)
     labels, tables = ("versicolor", "virginica"), iris("versicolor", "virginica")
     e = encode_pair(*tables)
-    pair = _Pair(e.x, e.y, labels, e.names, list(e.notes))
+    pair = _Pair(e.x, e.y, labels, e.names, list(e.notes), False)
     res = kms_distance(pair.x, pair.y, rng=args.seed)
     t = kms_test(pair.x, pair.y, n_resamples=args.n_resamples, rng=args.seed)
     _save(path, pair, res.projector)
-    print("Two species of Iris: do their flowers differ?")
-    _print(_sample_lines(pair) + _kernel_line(res.projector.kernel) + _distance_lines(res) + [("rank", f"{res.rank} (of the relaxation's solution)")]
-           + _test_lines(t, args.seed))
-    print(f"The witness is the function that tells the samples apart, larger on {labels[0]}. Its smallest and largest values:")
+    say = lambda text: print(textwrap.fill(text, _width()))
+    say("Two species of Iris: do their flowers differ?")
+    _print(_sample_lines(pair) + _kernel_line(res.projector.kernel) + _distance_lines(res, pair, args) + _test_lines(t, args.seed))
+    say(f"The witness is the function that tells the samples apart, larger on {labels[0]}. Its smallest and largest values, and the lengths in cm:")
     species = np.repeat(labels, [len(s) for s in tables])
     print("\n".join(_extremes(pd.concat(tables), species, res.projector(np.vstack([pair.x, pair.y])))))
     print(f"Picture of the projected samples and the witness: {path}")
 
-# %% ../nbs/cli.ipynb #85c3ef5f
-@contextmanager
-def _ending_at_once():
-    "Let an interrupt end the program, past code that would answer it with a partial result. No effect outside the main thread."
-    def end(*_): raise SystemExit(130)
-    if threading.current_thread() is not threading.main_thread(): yield; return
-    before = signal.signal(signal.SIGINT, end)
-    try: yield
-    finally: signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+# %% ../nbs/cli.ipynb #7ffcb8d8
+def _open_streams():
+    "Give a program that was started without standard output or standard error something to write to."
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None: setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+    if hasattr(sys.stdout, "reconfigure"): sys.stdout.reconfigure(errors="backslashreplace")     # a console may lack a label's letters
+
+def _give_up_output():
+    "If standard output takes no more, send the rest of its buffer nowhere: it would be tried again, and fail again, at exit."
+    try: sys.stdout.flush()
+    except OSError: os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 def _run(args):
     "Run the chosen command; numbers near 1e308 end in an error of one line like any other."
-    with np.errstate(over="ignore"):
-        if args.command == "distance": return _distance(args)
-        with _ending_at_once(): return args.run(args)
+    import numpy as np
+    with np.errstate(over="ignore"): status = args.run(args)
+    sys.stdout.flush()
+    return status or 0
+
+# %% ../nbs/cli.ipynb #dc8a8882
+def _complain(text):
+    try: print(f"kms: {text}", file=sys.stderr)
+    except OSError: pass
 
 def main(argv=None):
     """The program `kms`: parse `argv` (None takes the command line), run, print.
 
     Returns the exit status: 0 when it ran, 2 for bad input (one line on standard error), 130 when interrupted."""
-    if hasattr(sys.stdout, "reconfigure"): sys.stdout.reconfigure(errors="backslashreplace")     # a console may lack a label's letters
+    args = None
     try:
-        parser = _parser()
-        args = parser.parse_args(argv)
-        if args.command is None: parser.error("no command given, try: kms demo")
-        status = _run(args)
-        sys.stdout.flush()
-        return status or 0
-    except SystemExit as e:
-        if e.code == 130: print("kms: interrupted", file=sys.stderr)
-        return e.code or 0
-    except BrokenPipeError:                                       # the reader of a pipe, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        print("kms: interrupted", file=sys.stderr)
-        return 130
+        _open_streams()
+        args = _parse(argv)
+        with _on_interrupt(_end): return _run(args)
+    except (SystemExit, KeyboardInterrupt) as e:
+        code = 130 if isinstance(e, KeyboardInterrupt) else e.code or 0
+        if code == 130: _complain("interrupted")
+        return code
+    except BrokenPipeError:
+        _give_up_output()
+        return 0
     except (ValueError, TypeError, OSError, OverflowError, MemoryError, ImportError) as e:
-        print(f"kms: error: {' '.join(str(e).split()) or type(e).__name__}", file=sys.stderr)
+        _complain(f"error: {' '.join(_words(e, args).split()) or type(e).__name__}")
+        if isinstance(e, OSError): _give_up_output()
         return 2
-    return 0
 
 # %% ../nbs/cli.ipynb #f881c5fa
 #| eval: false

@@ -38,19 +38,22 @@ def _proved(plan, epsilon, name):
 def sinkhorn_plan(cost, a, b, epsilon, *, max_iter=100_000):
     """Coupling of accuracy epsilon, in the units of cost (n, m), by POT's log-domain Sinkhorn and rounding: a `Plan`.
 
-    Raises `RuntimeError` when max_iter iterations do not prove epsilon. Source: the statement above."""
+    Raises `RuntimeError` when max_iter iterations, for each of five eta, do not prove epsilon. Source: the statement above."""
     import ot                                           # slow to import, and needed here only
     _check_accuracy(epsilon)
     i, j = np.flatnonzero(a), np.flatnonzero(b)
-    size, log = np.ptp(cost), np.log(max(len(j), 2))
+    size, done, start = np.ptp(cost), 0, None
     if not size > 0: return Plan(np.outer(a, b), 0.0, 0)
-    c, eta = (cost[np.ix_(i, j)] - cost.min()) / size, epsilon / size / (2 * log)
-    with np.errstate(over="ignore"):                    # POT also returns exp(log_v); rounding divides by nearly empty columns
-        P, info = ot.bregman.sinkhorn_log(a[i], b[j], c, eta, numItermax=max_iter, stopThr=epsilon / size / (2 * np.sqrt(len(j))), log=True, warn=False)
-        P = round_to_marginals(P, a[i], b[j])
-    pi, g = np.zeros(cost.shape), np.zeros(len(b))
-    pi[np.ix_(i, j)], g[j] = P, size * eta * info["log_v"]
-    return _proved(Plan(pi, dual_gap(cost, a, b, pi, g), info["niter"] + 1), epsilon, "entropic")
+    c, tol, pi, g = (cost[np.ix_(i, j)] - cost.min()) / size, epsilon / size, np.zeros(cost.shape), np.zeros(len(b))
+    for larger in (16, 8, 4, 2, 1):
+        eta = larger * tol / (2 * np.log(max(len(j), 2)))
+        with np.errstate(over="ignore"):                # POT also returns exp(log_v); rounding divides by nearly empty columns
+            P, info = ot.bregman.sinkhorn_log(a[i], b[j], c, eta, numItermax=max_iter, stopThr=tol / (2 * np.sqrt(len(j))), log=True, warn=False, warmstart=start)
+            pi[np.ix_(i, j)], g[j] = round_to_marginals(P, a[i], b[j]), size * eta * info["log_v"]
+        done += info["niter"] + 1
+        plan, start = Plan(pi, dual_gap(cost, a, b, pi, g), done), (2 * info["log_u"], 2 * info["log_v"])
+        if plan.gap <= epsilon: break
+    return _proved(plan, epsilon, "entropic")
 
 def sinkhorn(epsilon, *, max_iter=100_000):
     """Entropic oracle of accuracy epsilon in the units of the cost: a callable (cost, a, b) -> coupling, dense (n, m). See `sinkhorn_plan`."""
@@ -86,16 +89,17 @@ def _softmax(z):
     return w / w.sum(-1, keepdims=True)
 
 # %% ../nbs/03b_oracles.ipynb #670f24a8
-def stochastic_plan(cost, a, b, epsilon, *, factor=10, z_step=1 / 2, y_step=1 / 9, rng=None):
-    """Coupling of accuracy epsilon, in the units of cost (n, m), by Algorithms 2 and 3 with eta = epsilon / (8 log n): a `Plan`.
+def stochastic_plan(cost, a, b, epsilon, *, eta=None, factor=10, z_step=1 / 2, y_step=1 / 9, rng=None):
+    """Coupling of accuracy epsilon, in the units of cost (n, m), by Algorithms 2 and 3: a `Plan`.
 
     Stops when @eq-dual-gap proves epsilon, which is tried every fifth outer iteration; raises `RuntimeError` after factor |c| sqrt(log n) / epsilon of them.
-    z_step, y_step: see `algorithm_2`; n is the larger size."""
+    eta: None for epsilon / (8 log n), n the larger size; z_step, y_step: see `algorithm_2`."""
     _check_accuracy(epsilon)
     size, log = np.ptp(cost), np.log(max(*cost.shape, 2))
     if not size > 0: return Plan(np.outer(a, b), 0.0, 0)
-    T_out, best = int(np.ceil(factor * size * np.sqrt(log) / epsilon)), np.inf
-    for t, (pi, g) in enumerate(algorithm_2((cost - cost.min()) / size, a, b, epsilon / size / (8 * log), z_step=z_step, y_step=y_step, rng=rng), 1):
+    T_out = int(np.ceil(factor * size * np.sqrt(log) / epsilon))
+    eta = epsilon / (8 * log) if eta is None else eta
+    for t, (pi, g) in enumerate(algorithm_2((cost - cost.min()) / size, a, b, eta / size, z_step=z_step, y_step=y_step, rng=rng), 1):
         if t % 5 and t < T_out: continue
         with np.errstate(over="ignore"): pi = round_to_marginals(pi, a, b)                 # nearly empty columns
         plan = Plan(pi, dual_gap(cost, a, b, pi, size * g), t)

@@ -16,77 +16,150 @@ def _axes(ax):
     import matplotlib.pyplot as plt
     return plt.subplots(figsize=(6, 3.5), layout="constrained")[1]
 
+def _legend(ax, room=0.0):
+    "A legend at the top, in one row if that is not too wide; `room` adds so much height for it."
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high + room * (high - low))
+    handles, labels = ax.get_legend_handles_labels()
+    wide = sum(len(label) + 6 for label in labels) > 56
+    ax.legend(handles, labels, loc="upper center", ncols=1 if wide else len(labels), fontsize=9, frameon=False, handlelength=1.3, columnspacing=1.2)
+
+# %% ../nbs/plotting.ipynb #8ae907c4
+def _finite(values, name, ndim=1):
+    "The values as a float array, not empty and finite, of shape (n,) or with ndim=2 (n, d); else a ValueError that names the argument."
+    values = np.asarray(values, dtype=float)
+    if ndim == 1: values = values.ravel()
+    if values.ndim != ndim: raise ValueError(f"`{name}` must have two dimensions (rows, features), got shape {values.shape}")
+    if not values.size: raise ValueError(f"`{name}` is empty: there is nothing to draw")
+    bad = np.count_nonzero(~np.isfinite(values))
+    if bad: raise ValueError(f"`{name}` has {bad} missing or infinite values")
+    return values
+
+def _unit(*arrays):
+    "A power of ten that brings values of extreme size to about one, and how an axis label says so: 1 and nothing for usual sizes."
+    largest = max(np.abs(a).max() for a in arrays)
+    if largest == 0 or 1e-100 < largest < 1e100: return 1.0, ""
+    power = int(np.clip(np.floor(np.log10(largest)), -300, 308))
+    return 10.0 ** power, f" / 1e{power}"
+
+def _limits(values, margin=0.0):
+    "Ends of an interval around the values, never of width zero."
+    low, high = values.min(), values.max()
+    if not high - low > 1e-13 * max(abs(low), abs(high)): return low - max(0.5, 0.05 * abs(low)), high + max(0.5, 0.05 * abs(high))
+    return low - margin * (high - low), high + margin * (high - low)
+
 # %% ../nbs/plotting.ipynb #ba9bf12a
 def plot_projections(u, v, ax=None, labels=("x", "y")):
-    """Histograms and rugs of the projected samples u (n,) and v (m,) on common bins. Returns the axes."""
-    ax, (u, v) = _axes(ax), (np.ravel(u), np.ravel(v))
+    """Histograms of the projected samples u (n,) and v (m,) on common bins, above a tick for each value. Returns the axes.
+
+    Raises ValueError for an empty sample and for values that are missing or infinite."""
+    u, v = _finite(u, "u"), _finite(v, "v")
+    unit, shown = _unit(u, v)
+    u, v, ax = u / unit, v / unit, _axes(ax)
     both = np.concatenate([u, v])
-    low, high = both.min(), both.max()
-    if not high > low: low, high = low - .5, high + .5
-    bins = np.linspace(low, high, int(np.clip(2 * np.sqrt(len(both)), 10, 60)) + 1)
+    bins = np.linspace(*_limits(both), int(np.clip(2 * np.sqrt(len(both)), 10, 60)) + 1)
+    top = 0
     for w, color, label in zip((u, v), COLORS, labels):
-        ax.hist(w, bins, weights=np.full(len(w), 1 / len(w)), color=color, alpha=.45, label=f"{label} ({len(w)})")
-    for w, color, y in zip((u, v), COLORS, (-.02, -.05)):
-        if len(w) <= 2000: ax.plot(w, np.full(len(w), y), "|", color=color, ms=6, alpha=.6, transform=ax.get_xaxis_transform(), clip_on=False)
-    ax.tick_params(axis="x", pad=12)
-    ax.set(xlabel="witness value", ylabel="share of the sample"); ax.legend(frameon=False)
+        heights = ax.hist(w, bins, weights=np.full(len(w), 1 / len(w)), color=color, alpha=.45, label=f"{label} ({len(w)})")[0]
+        top = max(top, heights.max())
+    for w, color, row in zip((u, v), COLORS, (-.05, -.11)):
+        if len(w) <= 2000: ax.plot(w, np.full(len(w), row * top), "|", color=color, ms=5, alpha=.5)
+    ax.axhline(0, color="0.4", lw=.6)
+    ax.set(xlabel="witness value" + shown, ylabel="share of the sample", ylim=(-.16 * top, 1.3 * top))
+    ax.set_yticks([t for t in ax.get_yticks() if 0 <= t <= 1.1 * top])
+    _legend(ax)
     return ax
 
 # %% ../nbs/plotting.ipynb #a6f51b4f
 def leading_features(values, z, k=2):
     """The k columns of z (N, d) with the largest absolute correlation with the witness values (N,), largest first."""
+    values, z = _finite(values, "values"), _finite(z, "z", 2)
+    size = np.abs(z).max(0)
+    z, values = z / np.where(size > 0, size, 1), values / (np.abs(values).max() or 1.0)
     z, values = z - z.mean(0), values - values.mean()
     norm = np.linalg.norm(z, axis=0) * np.linalg.norm(values)
     corr = np.abs(np.divide(values @ z, norm, out=np.zeros(z.shape[1]), where=norm > 0))
     return np.argsort(-corr, kind="stable")[:k]
 
+def _greys():
+    "Shades of grey for the witness, light enough to be told from the colours of the samples."
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+    return ListedColormap(colormaps["Greys"](np.linspace(0, .6, 256)))
+
+def _grid(values, unit, margin, points):
+    "Points across the scaled values and a margin of them, within the range of floats when multiplied by the unit."
+    low, high = _limits(values, margin)
+    most = np.finfo(float).max / max(unit, 1.0)
+    return np.linspace(max(low, -most), min(high, most), points)
+
+def _witness_shape(projector, w, units, tall, ax):
+    "Draw the witness itself over scaled points w (N, d): a curve for d = 1, contours for d = 2. Returns what a colour bar needs."
+    if w.shape[1] == 1:
+        grid = _grid(w, units[0], .08, 400)
+        ax.plot(grid, projector(grid[:, None] * units[0]) / tall, color="0.3", lw=1)
+        return None
+    gx, gy = np.meshgrid(*(_grid(w[:, j], units[j], .1, 100) for j in (0, 1)))
+    values = projector(np.column_stack([gx.ravel() * units[0], gy.ravel() * units[1]])).reshape(gx.shape) / tall
+    from matplotlib.ticker import MaxNLocator
+    return ax.contourf(gx, gy, values, MaxNLocator(12).tick_values(*_limits(values)), cmap=_greys())
+
+# %% ../nbs/plotting.ipynb #c1569456
 def plot_witness(projector, x, y, ax=None, labels=("x", "y"), names=None):
-    """The witness over the samples x (n, d) and y (m, d): curve (d = 1), contours (d = 2) or leading features (d > 2). Returns the axes."""
-    ax, x, y = _axes(ax), np.asarray(x, float), np.asarray(y, float)
-    z = np.vstack([x, y])
-    names = [f"feature {j}" for j in range(z.shape[1])] if names is None else list(names)
-    low, high = z.min(0), z.max(0)
-    margin = np.where(high > low, .08 * (high - low), .5)
-    if z.shape[1] == 1:
-        grid = np.linspace(low[0] - margin[0], high[0] + margin[0], 400)
-        ax.plot(grid, projector(grid[:, None]), "k-", lw=1)
-        for w, color, marker, label in zip((x, y), COLORS, "os", labels): ax.plot(w[:, 0], projector(w), marker, color=color, ms=4, alpha=.6, label=label)
-        ax.set(xlabel=names[0], ylabel="witness")
-    elif z.shape[1] == 2:
-        gx, gy = np.meshgrid(*(np.linspace(l - h, u + h, 120) for l, u, h in zip(low, high, margin)))
-        values = projector(np.column_stack([gx.ravel(), gy.ravel()])).reshape(gx.shape)
-        shade = ax.contourf(gx, gy, values, 15, cmap="Greys", alpha=.6)
-        ax.figure.colorbar(shade, ax=ax, label="witness")
-        for w, color, marker, label in zip((x, y), COLORS, "os", labels): ax.plot(*w.T, marker, color=color, ms=4, alpha=.7, label=label)
-        ax.set(xlabel=names[0], ylabel=names[1])
-    else:
-        values = projector(z)
-        j, k = leading_features(values, z)
-        limits = dict(vmin=values.min(), vmax=values.max(), cmap="viridis", s=24, alpha=.8)
-        for w, marker, label in zip((x, y), "os", labels): dots = ax.scatter(w[:, j], w[:, k], c=projector(w), marker=marker, label=label, **limits)
-        ax.figure.colorbar(dots, ax=ax, label="witness"); ax.set(xlabel=names[j], ylabel=names[k])
-    ax.legend(frameon=False)
+    """The witness over the samples x (n, d) and y (m, d): curve (d = 1), contours (d = 2) or leading features (d > 2). Returns the axes.
+
+    names: of the d features. Raises ValueError for an empty sample and for values that are missing or infinite."""
+    x, y = _finite(x, "x", 2), _finite(y, "y", 2)
+    n, d = x.shape
+    if y.shape[1] != d: raise ValueError(f"`y` has {y.shape[1]} columns, but `x` has {d}")
+    z, names, ax = np.vstack([x, y]), [f"feature {j}" for j in range(d)] if names is None else list(names), _axes(ax)
+    values = _finite(projector(z), "projector")
+    chosen = list(range(d)) if d <= 2 else list(leading_features(values, z))
+    units, shown = zip(*(_unit(z[:, j]) for j in chosen))
+    tall, tall_shown = _unit(values)
+    w, values, title = z[:, chosen] / units, values / tall, "witness value" + tall_shown
+    shade = _witness_shape(projector, w, units, tall, ax) if d <= 2 else None
+    low, high = _limits(values)
+    for part, color, marker, label in zip((slice(n), slice(n, None)), COLORS, "os", labels):
+        if d <= 2: ax.plot(w[part, 0], (w[part, 1] if d == 2 else values[part]), marker, color=color, ms=4, alpha=.7, label=label)
+        else: shade = ax.scatter(*w[part].T, c=values[part], marker=marker, edgecolors=color, s=26, lw=1, cmap=_greys(), vmin=low, vmax=high, label=label)
+    if shade is not None: ax.figure.colorbar(shade, ax=ax, label=title)
+    ax.set(xlabel=names[chosen[0]] + shown[0], ylabel=title if d == 1 else names[chosen[1]] + shown[1])
+    _legend(ax, .13)
     return ax
 
 # %% ../nbs/plotting.ipynb #a6057641
 def plot_null(null, statistic, threshold, ax=None):
-    """Null distribution (B,), its threshold and the observed statistic. Returns the axes."""
-    ax = _axes(ax)
-    span = np.ptp(np.append(null, statistic))
-    ax.hist(null, 30 if span > 0 else 1, color="0.75", label="null distribution")
-    ax.axvline(threshold, color="k", ls="--", lw=1, label="threshold")
-    ax.axvline(statistic, color=COLORS[1], lw=2, label="statistic")
-    ax.set(xlabel="distance of the projected samples", ylabel="permutations"); ax.legend(frameon=False)
+    """Null distribution (B,), its threshold and the observed statistic; an infinite threshold is left out. Returns the axes.
+
+    Raises ValueError for an empty null distribution and for values that are missing, or infinite besides the threshold."""
+    null, statistic = _finite(null, "null"), _finite(statistic, "statistic")[0]
+    if np.isnan(threshold): raise ValueError("`threshold` is nan")
+    unit, shown = _unit(null, statistic)
+    null, statistic, threshold, ax = null / unit, statistic / unit, threshold / unit, _axes(ax)
+    ends = _limits(null if np.ptp(null) > 0 else np.append(null, statistic))
+    heights = ax.hist(null, np.linspace(*ends, 31), color="0.75", label="null distribution")[0]
+    if np.isfinite(threshold): ax.axvline(threshold, ymax=.84, color="k", ls="--", lw=1, label="threshold")
+    ax.axvline(statistic, ymax=.84, color=COLORS[1], lw=2, label="statistic")
+    ax.set(xlabel="distance of the projected samples" + shown, ylabel="relabellings", ylim=(0, 1.3 * heights.max()))
+    _legend(ax)
     return ax
 
 def plot_bounds(history, ax=None):
-    """Relaxation value and certified upper bound after each iteration, from `KMSResult.history`. Returns the axes."""
-    ax, h = _axes(ax), np.array(history, dtype=float).reshape(-1, 2)
+    """Relaxation value and certified upper bound after each iteration, from `KMSResult.history`. Returns the axes.
+
+    Raises ValueError for an empty history and for values that are missing or infinite."""
+    h = _finite(history, "history").reshape(-1, 2)
+    unit, shown = _unit(h)
+    h, ax = h / unit, _axes(ax)
     k = np.arange(1, len(h) + 1)
     marker = "o" if len(h) < 3 else ""
     ax.fill_between(k, h[:, 0], h[:, 1], color=COLORS[0], alpha=.15, step=None)
     ax.plot(k, h[:, 1], marker=marker, color=COLORS[0], label="upper bound")
     ax.plot(k, h[:, 0], marker=marker, color=COLORS[1], label="best value")
     if len(h) > 20: ax.set_xscale("log")
-    ax.set(xlabel="iterations", ylabel="distance"); ax.legend(frameon=False)
+    elif len(h) > 1: ax.xaxis.get_major_locator().set_params(integer=True)
+    else: ax.set_xticks([1])
+    ax.set(xlabel="iterations", ylabel="distance" + shown)
+    _legend(ax, .13)
     return ax
