@@ -96,6 +96,7 @@ class DenseCuts:
         Y = [V @ Z for V in new]
         return np.array([E.T @ V @ E for V in new]), np.array([(y - E @ (E.T @ y)).ravel() for y in Y])
 
+    def exact(self, w, q): return self.leading(w, None, None)
     def proves(self, w, u): return True                   # the dense eigenvalues are exact up to rounding, which u includes
 
 # %% ../nbs/05_bundle.ipynb #ea87c89a
@@ -114,6 +115,12 @@ class SparseCuts:
             u, v = P @ X, Q @ X
             return P.T @ (a * u - T @ v) + Q.T @ (b * v - Tt @ u)
         return block_eigenvectors(times, X, tol, give_up)
+
+    def exact(self, w, q):
+        "The q largest eigenvalues and their eigenvectors by a dense solver, which misses none."
+        V = self.moment(w)
+        e, U = eigh(V, subset_by_index=[len(V) - q, len(V) - 1], overwrite_a=True, check_finite=False)
+        return e[::-1], U[:, ::-1]
 
     def compress(self, E, Z, start):
         P, Q = self.problem.phi @ E, self.problem.psi @ E
@@ -237,11 +244,10 @@ class _Bundle:
         below = [cut_value(self.problem, self.ask(W), self.W) < level for W in query_points(self.W, self.best, self.exact)]
         if self.exact and not any(below): self.ask(self.W)
 
-    def refresh(self, tol):
-        "Sharper eigenvectors at the centre, with new random ones beside them: the way out when a bound could not be proved."
-        X = np.hstack([self.E, self.rng.normal(size=(len(self.E), min(2, len(self.E) - self.E.shape[1])))])
-        E = self.E
-        self.e, self.E = self.cuts.leading(self.w, X, tol)
+    def refresh(self):
+        "Eigenvectors at the centre that miss nothing, from a dense solver; two more than before, if there is room."
+        q, E = min(self.E.shape[1] + 2, WIDTH, len(self.E)), self.E
+        self.e, self.E = self.cuts.exact(self.w, q)
         self.S, self.model = _carry(self.S, E, self.E), None
 
     def propose(self):
@@ -297,11 +303,11 @@ def bundle(problem, *, p=2, tol=1e-3, max_iter=300, exact=True, rng=None, progre
     rank-one solution. rng: numpy Generator for the starting vectors of block iterations. An interrupt, a failing oracle or max_iter end the run with
     converged=False and the best bounds so far. Beyond 600 features the bounds in `history` are estimates; the one returned is proved.
     Source: Helmberg and Rendl (2000) for the bundle, Overton (1992) for the second-order term."""
-    state, history, message = None, [], f"stopped after {max_iter} iterations"
+    state, history, message = None, [], f"stopped after {max_iter} iteration{'s' * (max_iter > 1)}"
     bar = _progress_bar(max_iter, progress)
     try:
         state = _Bundle(problem, p, tol, exact, np.random.default_rng(0) if rng is None else rng)
-        saved = state.snapshot()
+        saved, proved = state.snapshot(), (np.inf, None)
         margin = (problem.phi.shape[1] + len(problem.a) + len(problem.b)) * np.finfo(float).eps
         if isinstance(state.cuts, SparseCuts): margin += 0.02 * tol                    # room for the proof
         for _ in range(max_iter):
@@ -312,7 +318,10 @@ def bundle(problem, *, p=2, tol=1e-3, max_iter=300, exact=True, rng=None, progre
             bar.set_postfix_str(f"[{max(state.value, 0) ** (1 / p):.6g}, {upper ** (1 / p):.6g}]", refresh=False); bar.update()
             if relative_gap(state.value, upper) <= tol:
                 if state.cuts.proves(state.w, upper - state.w @ state.constants): message = "converged"; break
-                state.refresh(1e-2 * tol)
+                state.refresh()
+            elif len(history) % 10 == 0 and isinstance(state.cuts, SparseCuts):        # an eigenvalue may have been missed
+                state.refresh()
+                if state.bound < proved[0]: proved = state.bound, state.snapshot()
             saved = state.snapshot()
             state.step()
     except KeyboardInterrupt: message = "interrupted"
@@ -321,8 +330,11 @@ def bundle(problem, *, p=2, tol=1e-3, max_iter=300, exact=True, rng=None, progre
     if not history: return _fallback(problem, p, message)
     if message == "converged": upper, coupling = history[-1].upper, mix(state.couplings, state.w)
     else:
-        cuts, couplings, w, constants = saved
-        upper, coupling = w @ constants + top_eigenvalue(cuts.moment(w), len(problem.a) + len(problem.b)), mix(couplings, w)
+        bounds = []
+        for cuts, couplings, w, constants in [saved] + [proved[1]] * (proved[1] is not None):
+            bounds.append((w @ constants + top_eigenvalue(cuts.moment(w), len(problem.a) + len(problem.b)), couplings, w))
+        upper, couplings, w = min(bounds, key=lambda bound: bound[0])
+        coupling = mix(couplings, w)
     return Relaxation(max(state.value, 0.0), float(upper), state.best, coupling, tuple(history), message == "converged", message)
 
 def _fallback(problem, p, message):

@@ -151,6 +151,8 @@ def _kernel(args, x, y):
     from kms_nb.kernels import Gaussian, Laplace, Linear, median_bandwidth
     if args.kernel == "linear":
         if args.bandwidth is not None: raise ValueError("--bandwidth has no meaning for the linear kernel")
+        largest = max(abs(x).max(), abs(y).max())
+        if largest > 1e150: raise ValueError(f"--kernel linear squares the numbers, which are too large for that: {largest:.3g} (leave out --raw)")
         return Linear()
     if args.kernel is None and args.bandwidth is None: return None
     return {"laplace": Laplace}.get(args.kernel, Gaussian)(median_bandwidth(x, y) if args.bandwidth is None else args.bandwidth)
@@ -251,7 +253,7 @@ def _distance_lines(res, pair, args):
     lines = [("distance", f"{res.lower:.6g} <= KMS_{res.p:g} <= {res.upper:.6g}: {meaning}")]
     exact = "is exact up to the gap" if res.rank == 1 else "need not be exact"
     if res.p <= 2: lines.append(("rank", f"{res.rank}: the relaxation {exact}"))
-    return lines + [("note", f"Solver: {_words(n, args)}.") for n in res.message.split("; ")[int(res.converged):]]
+    return lines + [("note", f"Solver: {_words(n, args)}.") for n in res.message.split("; ")[int(res.converged):] if not n.startswith("method ")]
 
 def _test_lines(t, seed):
     "A test result in lines; the last one is the verdict."
@@ -278,8 +280,6 @@ def _on_interrupt(answer):
     try: yield
     finally: signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
-def _end(*_): raise SystemExit(130)
-
 def _progress(): return sys.stderr.isatty()
 
 # %% ../nbs/cli.ipynb #85c3ef5f
@@ -302,7 +302,7 @@ def _distance(args):
     return status
 
 # %% ../nbs/cli.ipynb #2d298aad
-_MOST_ROWS, _MOST_ENTRIES, _ITERATIONS = 2000, 1_000_000, 30
+_MOST_ROWS, _MOST_ENTRIES, _ITERATIONS = 2000, 1_000_000, 20
 
 def _cheap_distance(pair, kernel, seed):
     "The bounds of `kms_distance` if they take a few seconds at most, else None and why they were not computed."
@@ -350,7 +350,7 @@ def _demo(args):
     path = _picture(_free_name("kms_demo.png", args.force) if args.plot is None else args.plot, args.force)
     labels, tables = ("versicolor", "virginica"), iris("versicolor", "virginica")
     e = encode_pair(*tables)
-    pair = _Pair(e.x, e.y, labels, e.names, list(e.notes), False)
+    pair = _Pair(e.x, e.y, labels, [n.removesuffix(" (cm)") for n in e.names], list(e.notes), False)
     res = kms_distance(pair.x, pair.y, rng=args.seed)
     t = kms_test(pair.x, pair.y, n_resamples=args.n_resamples, rng=args.seed)
     _save(path, pair, res.projector)
@@ -370,18 +370,20 @@ def _open_streams():
     if hasattr(sys.stdout, "reconfigure"): sys.stdout.reconfigure(errors="backslashreplace")     # a console may lack a label's letters
 
 def _give_up_output():
-    "If standard output takes no more, send the rest of its buffer nowhere: it would be tried again, and fail again, at exit."
+    "If standard output takes no more, send the rest of its buffer nowhere: writing it would be tried again, and fail again, at exit."
     try: sys.stdout.flush()
     except OSError: os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 def _run(args):
     "Run the chosen command; numbers near 1e308 end in an error of one line like any other."
     import numpy as np
-    with np.errstate(over="ignore"): status = args.run(args)
+    with np.errstate(over="ignore", invalid="ignore"): status = args.run(args)
     sys.stdout.flush()
     return status or 0
 
 # %% ../nbs/cli.ipynb #dc8a8882
+_EXPECTED = ValueError, TypeError, OSError, OverflowError, MemoryError, ImportError
+
 def _complain(text):
     try: print(f"kms: {text}", file=sys.stderr)
     except OSError: pass
@@ -390,22 +392,22 @@ def main(argv=None):
     """The program `kms`: parse `argv` (None takes the command line), run, print.
 
     Returns the exit status: 0 when it ran, 2 for bad input (one line on standard error), 130 when interrupted."""
-    args = None
+    args, interrupts = None, []
+    def end(*_): interrupts.append(True); raise SystemExit(130)
     try:
         _open_streams()
         args = _parse(argv)
-        with _on_interrupt(_end): return _run(args)
+        with _on_interrupt(end): return _run(args)
     except (SystemExit, KeyboardInterrupt) as e:
-        code = 130 if isinstance(e, KeyboardInterrupt) else e.code or 0
-        if code == 130: _complain("interrupted")
-        return code
-    except BrokenPipeError:
-        _give_up_output()
-        return 0
-    except (ValueError, TypeError, OSError, OverflowError, MemoryError, ImportError) as e:
-        _complain(f"error: {' '.join(_words(e, args).split()) or type(e).__name__}")
-        if isinstance(e, OSError): _give_up_output()
-        return 2
+        status = 130 if isinstance(e, KeyboardInterrupt) else e.code or 0
+    except BrokenPipeError: status = 0
+    except Exception as e:
+        if not interrupts and not isinstance(e, _EXPECTED): raise
+        status = 130 if interrupts else 2                          # some modules turn an interrupt of their import into an ImportError
+        if status == 2: _complain(f"error: {' '.join(_words(e, args).split()) or type(e).__name__}")
+    if status == 130: _complain("interrupted")
+    _give_up_output()
+    return status
 
 # %% ../nbs/cli.ipynb #f881c5fa
 #| eval: false

@@ -36,6 +36,7 @@ def as_sample(x, name="x"):
         raise ValueError(f"`{name}` must have two dimensions (rows, features), got shape {x.shape}{hint}")
     with np.errstate(over="ignore"): x = np.ascontiguousarray(x, dtype=np.float64)
     bad = ~np.isfinite(x)
+    if not bad.any() and np.abs(x).max() > 1e302: raise ValueError(f"`{name}` has values beyond 1e302 in size, the limit for differences and products of them")
     if bad.any():
         i, j = np.argwhere(bad)[0]
         raise ValueError(f"`{name}` has {bad.sum()} missing or infinite values, the first in row {i}, column {j}")

@@ -139,7 +139,7 @@ def mirror_ascent(problem, *, tol=1e-3, max_iter=500, progress=False):
     max_iter end the run with converged=False and the best bounds so far. Source: Algorithm 1, with the changes above."""
     r = problem.phi.shape[1]
     W, V_bar, couplings, history = np.eye(r) / np.sqrt(r), np.zeros((r, r)), [], []
-    value, upper, message = -np.inf, np.inf, f"stopped after {max_iter} iterations"
+    value, upper, message = -np.inf, np.inf, f"stopped after {max_iter} iteration{'s' * (max_iter > 1)}"
     bar = _progress_bar(max_iter, progress)
     try:
         for k in range(1, max_iter + 1):

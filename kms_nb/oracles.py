@@ -64,9 +64,9 @@ def sinkhorn(epsilon, *, max_iter=100_000):
 def algorithm_2(cost, a, b, eta, *, n_inner=None, z_step=1 / 2, y_step=1 / 9, rng=None):
     """Algorithm 2 on a cost (n, m): yields after every outer iteration the matrix pi_(t+1) (n, m), whose rows sum to a and columns only roughly to b, and the potential g (m,).
 
-    eta: regularisation, in the units of cost; n_inner: inner steps per iteration, None for n; z_step, y_step: multiples of gamma_t and eta in the steps, with the printed values."""
+    eta: regularisation, in the units of cost; n_inner: inner steps per iteration, None for the larger size; z_step, y_step: multiples of gamma_t and eta in the steps, with the printed values."""
     n, m = cost.shape
-    T, rng = n_inner or n, np.random.default_rng(rng)
+    T, rng = n_inner or max(n, m), np.random.default_rng(rng)
     C, y, z, tilde, total, weight = cost / eta, np.zeros(m), np.zeros(m), np.zeros(m), 0, 0
     t = 0
     while True:

@@ -1,6 +1,10 @@
 """The program `kms`, called in-process: what it prints, writes and refuses."""
 import builtins
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +12,7 @@ import pandas as pd
 import pytest
 
 from kms_nb import __version__
-from kms_nb import cli
+from kms_nb import cli, distance, testing
 from kms_nb.cli import main
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -20,12 +24,14 @@ def normal(n, d=2, shift=0.0, seed=0):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    "Run `kms ARGS` in an empty folder; give back status, output and error output."
+    "Run `kms ARGS` in an empty folder on a terminal of 80 columns; give back status, output and error output."
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
     def call(*args):
         status = main([str(a) for a in args])
         out, err = capsys.readouterr()
-        assert "Traceback" not in err
+        assert "Traceback" not in err and "`" not in out + err and out.isascii() >= ("--json" in args)
+        if "--json" not in args: assert not (long := [line for line in out.splitlines() if len(line) > 80 and max(map(len, line.split())) < 68]), long
         return status, out, err
     return call
 
@@ -35,6 +41,11 @@ def ab(tmp_path):
     "Files a.csv and b.csv that differ clearly."
     normal(20).to_csv(tmp_path / "a.csv", index=False)
     normal(15, shift=2, seed=1).to_csv(tmp_path / "b.csv", index=False)
+
+
+def joined(out):
+    "The output without its line breaks."
+    return " ".join(out.split())
 
 
 def refused(result, *words):
@@ -48,10 +59,10 @@ def refused(result, *words):
 
 def test_test(run, ab):
     status, out, err = run("test", "a.csv", "b.csv", "--n-resamples", 99)
-    assert (status, err) == (0, "") and len(out.splitlines()) <= 20 and max(map(len, out.splitlines())) <= 110
-    for words in ("a.csv (20 rows), b.csv (15 rows); 2 features", "standardised", "Gaussian, bandwidth", "<= KMS_2 <=", "seed 0", "threshold",
-                  "The samples differ (p = 0.02 < 0.05)."):
-        assert words in out
+    assert (status, err) == (0, "") and len(out.splitlines()) <= 20
+    for words in ("a.csv (20 rows), b.csv (15 rows); 2 features", "standardised", "Gaussian, bandwidth", "<= KMS_2 <=", "threshold",
+                  "witness fitted on half of the rows, 99 relabellings of the other half; seed 0", "The samples differ (p = 0.0"):
+        assert words in joined(out)
     assert run("test", "a.csv", "b.csv", "--n-resamples", 99)[1] == out                      # the seed is fixed
 
 
@@ -66,8 +77,39 @@ def test_distance(run, ab):
     assert (status, err) == (0, "") and "<= KMS_2 <=" in out and "iteration" in out and "differ" not in out
     status, out, err = run("distance", "a.csv", "b.csv", "--kernel", "laplace", "--bandwidth", 2.5, "--tol", 0.1)
     assert status == 0 and "Laplace, bandwidth 2.5\n" in out
-    assert "1 iteration," in run("distance", "a.csv", "b.csv", "--max-iter", 1)[1]
+    out = joined(run("distance", "a.csv", "b.csv", "--max-iter", 1)[1])
+    assert "1 iteration," in out and "1 iterations" not in out
     assert "Linear" in run("distance", "a.csv", "b.csv", "--kernel", "linear")[1]
+
+
+def test_the_distance_is_explained(run, ab):
+    for command in ("test", "distance"):
+        out = joined(run(command, "a.csv", "b.csv")[1])
+        assert "the largest Wasserstein distance of order 2 between the samples' values under one function of norm 1, between 0 and sqrt(2) whatever" in out
+        assert "between 0 and sqrt(2)" in joined(run(command, "a.csv", "b.csv", "--kernel", "laplace", "--raw")[1])
+        assert "under one function of norm 1, in units of the standardised data" in joined(run(command, "a.csv", "b.csv", "--kernel", "linear")[1])
+        assert "under one function of norm 1, in units of the data" in joined(run(command, "a.csv", "b.csv", "--kernel", "linear", "--raw")[1])
+
+
+@pytest.mark.parametrize("rank, words", [(1, "rank 1: the relaxation is exact up to the gap"), (3, "rank 3: the relaxation need not be exact")])
+def test_the_rank_is_explained(run, ab, monkeypatch, rank, words):
+    monkeypatch.setattr(distance.KMSResult, "rank", rank)
+    for command in ("test", "distance", "demo"):
+        assert words in joined(run(command, *["a.csv", "b.csv"] * (command != "demo"), *["--n-resamples", 9] * (command != "distance"))[1])
+
+
+def test_order_of_the_distance(run, tmp_path):
+    (tmp_path / "a.csv").write_text("v\n0\n1\n5\n")
+    (tmp_path / "b.csv").write_text("v\n2\n4\n8\n")
+    for p, right in ((1, 8 / 3), (1.5, (2 * 2**0.5 / 3 + 2 * 3**1.5 / 3 - 2**0.5 * 2 / 3 + 2**1.5 / 3) ** (2 / 3)), (2, (22 / 3) ** 0.5)):
+        got = json.loads(run("distance", "a.csv", "b.csv", "--kernel", "linear", "--raw", "--json", "--p", p)[1])
+        assert got["p"] == p and got["lower"] == pytest.approx(right, rel=1e-6) and right * (1 - 1e-9) <= got["upper"] <= right * 1.002
+    assert "<= KMS_1.5 <=" in run("distance", "a.csv", "b.csv", "--p", 1.5)[1]
+    out = joined(run("distance", "a.csv", "b.csv", "--p", 3)[1])
+    assert "order 3" in out and "the upper bound" in out and "relaxation" not in out
+    refused(run("distance", "a.csv", "b.csv", "--p", 0.5), "--p must be a finite number of at least 1, got 0.5")
+    refused(run("distance", "a.csv", "b.csv", "--p", "nan"), "--p must")
+    refused(run("distance", "a.csv", "b.csv", "--p", 1, "--method", "mirror"), "--method mirror is for --p 2")
 
 
 def test_json(run, ab):
@@ -86,6 +128,13 @@ def test_json_and_text_agree(run, ab):
     assert f"{got['lower']:.6g} <= KMS_2 <= {got['upper']:.6g}" in run("distance", "a.csv", "b.csv")[1]
 
 
+def test_json_is_ascii(run, tmp_path):
+    for seed, name in enumerate(("größe", "数据")): normal(9, 1, seed=seed).set_axis(["\U0001f600 é"], axis=1).to_csv(tmp_path / f"{name}.csv", index=False)
+    status, out, err = run("distance", "größe.csv", "数据.csv", "--json")
+    assert (status, err) == (0, "") and out.isascii()
+    assert json.loads(out)["files"] == ["größe.csv", "数据.csv"] and json.loads(out)["features"] == ["\U0001f600 é"]
+
+
 def test_by(run, tmp_path):
     table = pd.concat([normal(12).assign(g="new, better"), normal(14, shift=3, seed=1).assign(g="old")])
     table.sample(frac=1, random_state=0).to_csv(tmp_path / "all.csv")                       # with pandas' row names
@@ -100,7 +149,7 @@ def test_by(run, tmp_path):
 
 def test_by_with_three_labels(run, tmp_path):
     pd.concat([normal(9, seed=i).assign(g=f"k{i}") for i in range(3)]).to_csv(tmp_path / "t.csv", index=False)
-    refused(run("test", "t.csv", "--by", "g"), "got 3: k0, k1, k2", "`labels`")
+    refused(run("test", "t.csv", "--by", "g"), "got 3: k0, k1, k2", "--labels must name two")
     assert "g=k2 (9 rows), g=k0 (9 rows)" in run("distance", "t.csv", "--by", "g", "--labels", "k2,k0")[1]
     refused(run("test", "t.csv", "--by", "g", "--labels", "k2,k9"), "k9")
 
@@ -129,23 +178,40 @@ def test_columns_and_raw(run, tmp_path):
     assert status == 0 and "1 text column" in out and "'site'" in out
     got = json.loads(run("distance", "a.csv", "b.csv", "--columns", "f1, f0", "--raw", "--json")[1])
     assert got["features"] == ["f1", "f0"] and "as they are" in " ".join(got["notes"])
-    refused(run("distance", "a.csv", "b.csv", "--raw"), "`raw`", "'site'")
+    refused(run("distance", "a.csv", "b.csv", "--raw"), "--raw takes numbers as they are", "'site'")
     refused(run("distance", "a.csv", "b.csv", "--columns", "f0,q"), "'q'", "'f0', 'f1', 'site', 'id'")
 
 
 def test_text_columns(run, tmp_path):
-    (tmp_path / "a.csv").write_text("colour,size\n" + "red,1\n" * 9 + "blue,2\n")
-    (tmp_path / "b.csv").write_text("colour,size\n" + "blue,1\n" * 9 + "green,2\n")
+    (tmp_path / "a.csv").write_text("colour,size\n" + "red,1\n" * 29 + "blue,2\n")
+    (tmp_path / "b.csv").write_text("colour,size\n" + "blue,1\n" * 29 + "green,2\n")
     status, out, _ = run("test", "a.csv", "b.csv", "--n-resamples", 99)
-    assert status == 0 and "'colour' (3)" in out and "4 features" in out and "samples differ" in out
+    assert status == 0 and "'colour' (3)" in joined(out) and "4 features" in out and "samples differ" in out
 
 
-def test_header(run, tmp_path):
-    for name in "ab": (tmp_path / f"{name}.csv").write_text("2019,2020\n1,2\n3,5\n5,1\n")
-    assert "(4 rows)" in run("distance", "a.csv", "b.csv")[1]
-    assert "(3 rows)" in run("distance", "a.csv", "b.csv", "--header", "yes")[1]
+def test_a_header_of_years_in_both_files(run, tmp_path):
+    for name, rows in (("a", "1,2\n3,5\n5,1\n"), ("b", "2,2\n3,4\n5,0\n")): (tmp_path / f"{name}.csv").write_text("2019,2020\n" + rows)
+    out = joined(run("distance", "a.csv", "b.csv")[1])
+    assert "(3 rows)" in out and "a.csv, b.csv: The first row is the same in both files; it was read as column names (--header no reads it as data)." in out
+    lines = {h: [line for line in run("distance", "a.csv", "b.csv", "--header", h)[1].splitlines() if "KMS_2" in line] for h in ("auto", "yes", "no")}
+    assert lines["auto"] == lines["yes"] != lines["no"]
+    assert "(4 rows)" in run("distance", "a.csv", "b.csv", "--header", "no")[1]
+
+
+def test_a_first_row_of_numbers_is_never_data_in_silence(run, tmp_path):
+    for name, rows in (("a", "1.5,2\n3,5\n5,1\n"), ("b", "2,2\n3,4\n5,0\n"), ("c", "f,g\n2,2\n3,4\n")): (tmp_path / f"{name}.csv").write_text(rows)
+    for command in ("distance", "test"):
+        out = joined(run(command, "a.csv", "b.csv")[1])
+        assert "a.csv, b.csv: No column names were found; the first row was read as data (--header yes reads it as names)." in out and "(3 rows)" in out
+        assert "column names" not in run(command, "a.csv", "b.csv", "--header", "no")[1]
+    refused(run("distance", "a.csv", "c.csv"), "only a.csv has '0', '1'", "a.csv: No column names were found; the first row was read as data (--header yes")
+    (tmp_path / "by.csv").write_text("2019,1\n1,1\n3,2\n5,2\n")
+    assert "by.csv: No column names were found" in run("distance", "by.csv", "--by", "1")[1]
+
+
+def test_header_that_mixes_names_and_numbers(run, tmp_path):
     (tmp_path / "iris.csv").write_text("".join(f"{i},{i % 3 + 0.5},{'new' if i % 2 else 'old'}\n" for i in range(9)))
-    refused(run("test", "iris.csv", "--by", "2"), "read as column names", "--header")
+    refused(run("test", "iris.csv", "--by", "2"), "--by must be one of", "read as column names", "(--header no reads it as data)")
     assert "2=new (4 rows), 2=old (5 rows)" in run("test", "iris.csv", "--by", "2", "--header", "no", "--n-resamples", 19)[1]
 
 
@@ -162,7 +228,9 @@ def test_one_row(run, tmp_path):
     (tmp_path / "a.csv").write_text("u,v\n1,2\n")
     (tmp_path / "b.csv").write_text("u,v\n2,4\n")
     assert "a.csv (1 row), b.csv (1 row)" in run("distance", "a.csv", "b.csv")[1]
-    refused(run("test", "a.csv", "b.csv", "--n-resamples", 19), "row")
+    refused(run("test", "a.csv", "b.csv", "--n-resamples", 19), "error: a.csv needs at least 2 rows")
+    (tmp_path / "t.csv").write_text("u,g\n1,p\n2,q\n3,q\n")
+    refused(run("test", "t.csv", "--by", "g"), "error: g=p needs at least 2 rows")
 
 
 def test_constant_columns(run, tmp_path):
@@ -192,10 +260,18 @@ def test_odd_names_in_the_picture(run, tmp_path):
     assert run("distance", "cost $x$ and $.csv", "数据" * 40 + ".csv", "--plot", "t.svg")[::2] == (0, "")
 
 
-def test_large_samples_skip_the_distance(run, ab, monkeypatch):
-    monkeypatch.setattr(cli, "_MOST_ROWS", 30)
-    assert "not computed for more than 30 rows" in run("test", "a.csv", "b.csv", "--n-resamples", 19)[1]
+@pytest.mark.parametrize("limit, value, words", [("_MOST_ROWS", 30, "not computed for more than 30 rows"), ("_MOST_ENTRIES", 99, "for 35 rows with a kernel matrix of rank 35")])
+def test_large_samples_skip_the_distance(run, ab, monkeypatch, limit, value, words):
+    assert cli._MOST_ROWS == 2000
+    monkeypatch.setattr(cli, limit, value)
+    assert words in joined(run("test", "a.csv", "b.csv", "--n-resamples", 19)[1])
     assert json.loads(run("test", "a.csv", "b.csv", "--n-resamples", 19, "--json")[1])["distance"] is None
+
+
+def test_six_hundred_rows_have_a_distance(run, tmp_path):
+    for name, shift in (("a", 0), ("b", 0.5)): normal(300, 1, shift, seed=int(2 * shift)).to_csv(tmp_path / f"{name}.csv", index=False)
+    got = json.loads(run("test", "a.csv", "b.csv", "--n-resamples", 19, "--json")[1])
+    assert 0 < got["distance"]["lower"] <= got["distance"]["upper"] < 2**0.5
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------------
@@ -216,17 +292,56 @@ def test_missing_value_in_a_split_table_gives_the_row_of_the_file(run, tmp_path)
 
 
 @pytest.mark.parametrize("options, words", [
-    (["--alpha", 1.5], "`alpha`"), (["--alpha", 0], "`alpha`"), (["--alpha", "nan"], "`alpha`"), (["--alpha", "5%"], "--alpha"), (["--seed", -1], "--seed"), (["--seed", "x"], "--seed"),
-    (["--n-resamples", 0], "`n_resamples`"), (["--n-resamples", 2.5], "--n-resamples"), (["--bandwidth", 0], "`bandwidth`"), (["--bandwidth", "inf"], "`bandwidth`"),
+    (["--alpha", 1.5], "error: --alpha must"), (["--alpha", 0], "--alpha must"), (["--alpha", "nan"], "--alpha must"), (["--alpha", "5%"], "--alpha"), (["--seed", -1], "--seed"), (["--seed", "x"], "--seed"),
+    (["--n-resamples", 0], "--n-resamples: must be a whole number, from 1 to 10000000, got '0'"), (["--n-resamples", 2.5], "--n-resamples"),
+    (["--n-resamples", 10_000_001], "from 1 to 10000000"), (["--n-resamples", "9" * 5000], "from 1 to 10000000"), (["--bandwidth", 0], "error: --bandwidth must"), (["--bandwidth", "inf"], "--bandwidth must"),
     (["--kernel", "linear", "--bandwidth", 1], "--bandwidth"), (["--kernel", "cosine"], "cosine"), (["--wrong"], "--wrong"), (["--head", "no"], "--head"),
-    (["--columns", ""], "`columns` is empty"), (["--plot", "x.txt"], "--plot"), (["--plot", "none/x.png"], "--plot"), (["--plot", "."], "--plot"), (["c.csv"], "two files")])
+    (["--columns", ""], "error: --columns is empty"), (["--columns", "f0\nf1"], "--columns"), (["--plot", "x.txt"], "--plot"), (["--plot", "none/x.png"], "--plot"), (["--plot", "."], "--plot"), (["c.csv"], "two files")])
 def test_bad_options(run, ab, options, words):
     refused(run("test", "a.csv", "b.csv", *options), words)
 
 
-@pytest.mark.parametrize("options, words", [(["--tol", 0], "`tol`"), (["--tol", "x"], "--tol"), (["--method", "magic"], "magic"), (["--max-iter", 0], "`max_iter`"), (["--alpha", 0.1], "--alpha")])
+@pytest.mark.parametrize("options, words", [(["--tol", 0], "error: --tol must"), (["--tol", "x"], "--tol"), (["--method", "magic"], "magic"), (["--max-iter", 0], "error: --max-iter must"), (["--alpha", 0.1], "--alpha")])
 def test_bad_options_of_distance(run, ab, options, words):
     refused(run("distance", "a.csv", "b.csv", *options), words)
+
+
+def test_messages_speak_of_files_and_options(run, ab, monkeypatch):
+    for name, words in (("x", "a.csv"), ("y", "b.csv"), ("column", "--by"), ("labels", "--labels"), ("columns", "--columns"), ("header", "--header"), ("raw", "--raw"), ("p", "--p"),
+                        ("n_resamples", "--n-resamples"), ("alpha", "--alpha"), ("tol", "--tol"), ("max_iter", "--max-iter"), ("method", "--method"), ("rng", "--seed"), ("kernel", "the kernel")):
+        def fail(*args, **kwargs): raise ValueError(f"`{name}` is wrong")
+        monkeypatch.setattr(testing, "kms_test", fail)
+        assert refused(run("test", "a.csv", "b.csv")) == f"kms: error: {words} is wrong\n"
+
+
+def test_the_label_column_cannot_be_a_feature(run, tmp_path):
+    pd.concat([normal(9, seed=i).assign(g=f"k{i}") for i in range(2)]).to_csv(tmp_path / "t.csv", index=False)
+    refused(run("test", "t.csv", "--by", "g", "--columns", "f0,g"), "the label column 'g' cannot be a feature: leave it out of --columns")
+    assert run("distance", "t.csv", "--by", "g", "--columns", "f0")[0] == 0
+
+
+def test_file_names_that_look_like_options(run, tmp_path):
+    for seed, name in enumerate(("-a", "b")): normal(9, seed=seed).to_csv(tmp_path / f"{name}.csv", index=False)
+    refused(run("distance", "-a.csv", "b.csv"), "-a.csv looks like an option; write ./-a.csv")
+    refused(run("distance", "b.csv", "./-a.csv", "--plot", "-p.png"), "./-p.png")
+    assert run("distance", "./-a.csv", "b.csv")[0] == run("distance", "--", "-a.csv", "b.csv")[0] == 0
+
+
+@pytest.mark.parametrize("plot", [[], ["--plot", "p.png", "--force"]])
+def test_numbers_near_the_largest(run, tmp_path, plot):
+    (tmp_path / "a.csv").write_text("u\n1e308\n-1e308\n5e307\n1e307\n")
+    (tmp_path / "b.csv").write_text("u\n1.7e308\n0\n5e307\n2e307\n")
+    for command in ("distance", "test"):
+        for kernel in (["gaussian"], ["laplace"], ["gaussian", "--raw"], ["laplace", "--raw"], ["linear"]):
+            status, out, err = run(command, "a.csv", "b.csv", "--kernel", *kernel, *plot)
+            assert (status, err) == (0, "") and "nan" not in out and "inf" not in out
+        refused(run(command, "a.csv", "b.csv", "--kernel", "linear", "--raw", *plot), "1.7e+308 (leave out --raw)")
+
+
+def test_a_column_without_values(run, tmp_path):
+    for name in "ab": (tmp_path / f"{name}.csv").write_text("u,v\n1,\n2,\n")
+    refused(run("distance", "a.csv", "b.csv"), "a.csv has no values in column 'v'; leave it out by naming the others in --columns")
+    assert run("distance", "a.csv", "b.csv", "--columns", "u")[0] == 0
 
 
 def test_bad_commands(run):
@@ -240,17 +355,25 @@ def test_help_and_version(run):
     for args in (["--help"], ["test", "--help"], ["distance", "-h"], ["demo", "-h"]):
         status, out, err = run(*args)
         assert status == 0 and "usage: kms" in out and err == ""
+    assert "The p-value depends on the random split of the rows: fix the seed beforehand and do not try several." in joined(run("test", "--help")[1])
+    assert cli._SOLVERS == distance.METHODS
+
+
+@pytest.mark.parametrize("columns, width", [(80, 80), (70, 70), (100, 100), (200, 100), (1, 80)])
+def test_the_output_fits_the_terminal(run, ab, monkeypatch, capsys, columns, width):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for args in (["test", "a.csv", "b.csv", "--n-resamples", "9"], ["distance", "a.csv", "b.csv"], ["test", "--help"], ["distance", "--help"]):
+        main(args)
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= width
 
 
 def test_interrupt(run, ab, monkeypatch):
     def stop(*args, **kwargs): raise KeyboardInterrupt
-    monkeypatch.setattr(cli, "kms_test", stop)
+    monkeypatch.setattr(testing, "kms_test", stop)
     assert run("test", "a.csv", "b.csv") == (130, "", "kms: interrupted\n")
 
 
 def test_interrupt_of_a_fit_ends_the_test(run, ab, monkeypatch):
-    import signal
-    import kms_nb.distance as distance
     before = signal.getsignal(signal.SIGINT)
     def stop(*args, **kwargs):
         try: signal.raise_signal(signal.SIGINT)
@@ -261,8 +384,15 @@ def test_interrupt_of_a_fit_ends_the_test(run, ab, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_interrupt_of_a_distance_reaches_the_solver(run, ab, monkeypatch):
+    def stop(*args, **kwargs):
+        with pytest.raises(KeyboardInterrupt): signal.raise_signal(signal.SIGINT)
+        raise ValueError("it did")
+    monkeypatch.setattr(distance, "kms_distance", stop)
+    refused(run("distance", "a.csv", "b.csv"), "it did")
+
+
 def test_interrupted_distance_still_gives_bounds(run, ab, monkeypatch):
-    import kms_nb.distance as distance
     solve = distance._solve
     monkeypatch.setattr(distance, "_solve", lambda *args: replace(solve(*args), converged=False, message="interrupted"))
     status, out, err = run("distance", "a.csv", "b.csv", "--tol", 1e-9)
@@ -271,8 +401,66 @@ def test_interrupted_distance_still_gives_bounds(run, ab, monkeypatch):
 
 def test_errors_of_the_system_are_one_line(run, ab, monkeypatch):
     def refuse(*args, **kwargs): raise PermissionError(13, "Permission denied\non two lines", "a.csv")
-    monkeypatch.setattr(cli, "read_table", refuse)
+    monkeypatch.setattr("kms_nb.data.read_table", refuse)
     refused(run("test", "a.csv", "b.csv"), "Permission denied")
+
+
+def test_the_program_imports_nothing_heavy_before_it_needs_it(root):
+    "Beside what `import kms_nb` itself loads."
+    code = f"""
+import sys, types
+package = types.ModuleType("kms_nb"); package.__path__, package.__version__ = [{str(root / "kms_nb")!r}], "0"; sys.modules["kms_nb"] = package
+from kms_nb.cli import main
+assert main(["test", "--help"]) == 0 and main(["test", "--wrong"]) == main(["distance", "a", "--method", "magic"]) == 2
+print([m for m in ("numpy", "scipy", "pandas", "matplotlib", "sklearn") if m in sys.modules])"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.endswith("\n[]\n"), done.stderr
+
+
+@pytest.mark.parametrize("module", ["numpy", "pandas", "kms_nb.distance", "matplotlib"])
+def test_interrupt_during_an_import(run, ab, tmp_path, root, module):
+    code = f"""
+import signal, sys
+from kms_nb.cli import main
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == {module!r}: sys.meta_path.remove(self); signal.raise_signal(signal.SIGINT)
+for name in [m for m in sys.modules if m.split(".")[0] == {module!r} or m == {module!r}]: del sys.modules[name]
+sys.meta_path.insert(0, Interrupt())
+sys.exit(main(["distance", "a.csv", "b.csv", "--plot", "p.png"]))"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "kms: interrupted\n")
+
+
+def test_interrupt_that_a_module_turns_into_another_error(run, ab, monkeypatch):
+    def stop(*args, **kwargs):
+        try: signal.raise_signal(signal.SIGINT)
+        except SystemExit: raise ImportError("bad install")
+    monkeypatch.setattr("kms_nb.data.read_pair", stop)
+    assert run("test", "a.csv", "b.csv") == (130, "", "kms: interrupted\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize("shell, status, err", [
+    (">&-", 0, ""), (">&- 2>&-", 0, ""), ("2>&-", 0, None), ("| head -c 5 >/dev/null; exit ${PIPESTATUS[0]}", 0, ""),
+    pytest.param(">/dev/full", 2, "No space left", marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full"))])
+@pytest.mark.parametrize("command", ["distance a.csv b.csv", "distance a.csv b.csv --json", "test --help"])
+def test_closed_and_full_outputs(ab, tmp_path, root, shell, status, err, command):
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m kms_nb.cli {command} {shell}"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)},
+                          capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr and done.returncode in ((0, 2) if "help" in command else (status,))
+    if err is not None and "help" not in command: assert done.stderr.count("\n") == bool(err) and err in done.stderr
+
+
+def test_errors_without_streams(ab, tmp_path, root):
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m kms_nb.cli distance a.csv c.csv >&- 2>&-"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)}, timeout=60)
+    assert done.returncode == 2
+
+
+def test_streams_that_are_none(ab, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("stdout", "stderr"): monkeypatch.setattr(sys, name, None)
+    assert main(["distance", "a.csv", "b.csv"]) == 0 and main(["distance", "a.csv", "c.csv"]) == 2
 
 
 # --- pictures -------------------------------------------------------------------------------------------------------------
@@ -290,6 +478,23 @@ def test_picture(run, ab, tmp_path, command):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "b.csv", "my picture.png"]
 
 
+@pytest.mark.parametrize("plot, words", [("none/x.png", "existing folder"), ("x.txt", ".png, .pdf or .svg"), ("x", ".png, .pdf or .svg"), ("folder.png", "existing folder"), ("", "--plot"),
+                                         ("old.png", "exists already"), ("locked/x.png", "writable")])
+@pytest.mark.parametrize("command", ["test", "distance", "demo"])
+def test_the_picture_is_checked_before_anything_is_read(run, ab, tmp_path, monkeypatch, plot, words, command):
+    (tmp_path / "folder.png").mkdir(); (tmp_path / "locked").mkdir(); (tmp_path / "old.png").touch()
+    writable = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: "locked" not in str(path) and writable(path, mode))       # root may write everywhere
+    monkeypatch.setattr("kms_nb.data.read_pair", None); monkeypatch.setattr("kms_nb.data.iris", None)
+    refused(run(command, *["a.csv", "b.csv"] * (command != "demo"), "--plot", plot), words)
+
+
+def test_demo_in_a_folder_that_is_not_writable(run, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr("kms_nb.data.iris", None)
+    refused(run("demo"), "kms_demo.png", "writable")
+
+
 def test_no_picture_when_the_input_is_bad(run, ab, tmp_path):
     refused(run("test", "a.csv", "none.csv", "--plot", "t.png"))
     assert not (tmp_path / "t.png").exists()
@@ -297,8 +502,8 @@ def test_no_picture_when_the_input_is_bad(run, ab, tmp_path):
 
 def test_demo(run, tmp_path):
     status, out, err = run("demo", "--n-resamples", 99)
-    assert (status, err) == (0, "") and len(out.splitlines()) <= 22
-    for words in ("versicolor (50 rows), virginica (50 rows); 4 features", "<= KMS_2 <=", "The samples differ (p = 0.01 < 0.05).", "sepal length (cm)", "kms_demo.png"):
+    assert (status, err) == (0, "") and len(out.splitlines()) <= 24
+    for words in ("versicolor (50 rows), virginica (50 rows); 4 features", "<= KMS_2 <=", "The samples differ (p = 0.01 < 0.05).", "sepal length", "petal width", "in cm", "kms_demo.png"):
         assert words in out
     assert (tmp_path / "kms_demo.png").read_bytes()[:8] == PNG
     (tmp_path / "kms_demo.png").write_bytes(b"mine")

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kms_nb.data import Encoded, blob, encode_pair, iris, read_table, split_by
+from kms_nb.data import Encoded, blob, encode_pair, iris, read_pair, read_table, split_by
 
 
 @pytest.fixture
@@ -89,12 +89,33 @@ def test_header(save, header, columns, rows):
 def test_header_detection(save, first, is_header):
     table = read_table(save("t.csv", f"{first}\n4.5,5,6\n"))
     assert len(table) == 2 - is_header
-    assert bool(table.attrs["notes"]) == (first in ("a,2,3", "1_0,2,3", "0,1,2"))      # a guess that may be wrong is said aloud
+    notes = " ".join(table.attrs["notes"])                              # a guess that may be wrong is said aloud, with the way out
+    assert ("`header`=False reads it as data" in notes) == (first in ("a,2,3", "1_0,2,3", "0,1,2"))
+    assert ("No column names were found; the first row was read as data (`header`=True reads it as names)." in notes) == (not is_header)
 
 
-def test_numbers_0_1_2_above_integers_are_data(save):
-    table = read_table(save("t.csv", "0,1\n4,5\n"))
-    assert len(table) == 2 and table.attrs["notes"] == ["The first row, 0, 1, was read as data."]
+@pytest.mark.parametrize("text", ["0,1\n4,5\n", "2019,2020\n4,5\n", "1.5\n2.5\n"])
+def test_a_first_row_of_numbers_is_never_data_in_silence(save, text):
+    table = read_table(save("t.csv", text))
+    assert len(table) == 2 and table.attrs["notes"] == ["No column names were found; the first row was read as data (`header`=True reads it as names)."]
+    for header in (True, False): assert read_table(save("t.csv", text), header=header).attrs["notes"] == []
+
+
+@pytest.mark.parametrize("a, b, is_header", [
+    ("2019,2020\n1,2\n3,4\n", "2019,2020\n5,6\n", True), ("2019;2020\n1,5;2\n", "2019,2020\n5,6\n", True), ("2019,2020\n1,2\n", "2019,2021\n5,6\n", False),
+    ("2019,2020\n1,2\n", "2020,2019\n5,6\n", False), ("0,1\n1,2\n0,1\n", "0,1\n5,6\n", False), ("1,1\n1,2\n", "1,1\n5,6\n", False), ("7\n8\n9\n", "7\n5\n", True),
+    ("0\n1\n0\n", "0\n1\n1\n", False), ("2019,2020\n", "2019,2020\n", False), ("2019,2020\n1,2\n", "2019,2020,2021\n5,6,7\n", False), ("2019,\n1,2\n", "2019,\n5,6\n", False)])
+def test_a_row_of_numbers_at_the_top_of_both_files(save, a, b, is_header):
+    a, b = save("a.csv", a), save("b.csv", b)
+    for table, path in zip(read_pair(a, b), (a, b)):
+        plain = read_table(path, header=is_header)
+        assert_array_equal(table.to_numpy(), plain.to_numpy())
+        assert list(table.columns) == list(plain.columns)
+        notes = " ".join(table.attrs["notes"])
+        assert ("The first row is the same in both files; it was read as column names (`header`=False reads it as data)." in notes) == is_header
+        assert ("No column names" in notes) == (not is_header)
+    assert all("first row" not in " ".join(t.attrs["notes"]) for t in read_pair(a, b, header=False))
+    assert len(read_pair(a, a)[0]) == len(read_table(a))                # one file twice says nothing about its first row
 
 
 @pytest.mark.parametrize("name, text", [
@@ -180,7 +201,7 @@ def test_split_by():
     table = pd.DataFrame({"v": [1, 2, 3, 4], "g": [1, 0, 1, 0], "s": ["a", "b", "c", "a"], "h": ["x", None, "y", "x"]})
     first, second, labels = split_by(table, "g")
     assert labels == (0, 1) and first["v"].tolist() == [2, 4] and second["v"].tolist() == [1, 3] and "g" not in first
-    with pytest.raises(ValueError, match="exactly two labels.*got 3: a, b, c"): split_by(table, "s")
+    with pytest.raises(ValueError, match="exactly two labels.*`labels` must name two.*got 3: a, b, c"): split_by(table, "s")
     first, second, labels = split_by(table, "s", labels=["c", "a"])
     assert labels == ("c", "a") and first["v"].tolist() == [3] and second["v"].tolist() == [1, 4]
     with pytest.raises(ValueError, match="`labels` must be among a, b, c, got z"): split_by(table, "s", labels=["a", "z"])
@@ -269,8 +290,15 @@ def test_columns_that_cannot_be_encoded(bad, message):
     with pytest.raises(ValueError, match=message): encode_pair(a, b)
 
 
+def test_a_column_without_values_is_told_from_one_with_gaps():
+    a, b = frames(u=([1.0, 2.0], [3.0, 4.0]), v=([np.nan, np.nan], [1.0, np.nan]))
+    with pytest.raises(ValueError, match="`a` has no values in column 'v'; leave it out by naming the others in `columns`"): encode_pair(a, b)
+    with pytest.raises(ValueError, match="`a` has missing values: 1 in column 'v'"): encode_pair(b, a)
+    assert encode_pair(a, b, columns=["u"]).names == ("u",)
+
+
 def test_messages_use_the_given_names():
-    a, b = frames(v=([1.0], [np.nan]))
+    a, b = frames(v=([1.0, 2.0], [3.0, np.nan]))
     with pytest.raises(ValueError, match="^new.csv has missing values: 1 in column 'v'"): encode_pair(a, b, labels=("old.csv", "new.csv"))
 
 
