@@ -59,3 +59,16 @@ def test_mirror_ascent_with_weights():
         if oracle is optimal_coupling:
             assert_allclose(S_, S)
             assert_allclose(V_, V)
+
+
+def test_algorithm_2_on_a_hundred_instances():
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        n, epsilon = int(rng.integers(5, 101)), (.2, .1, .05)[seed % 3]
+        x, y, a = rng.normal(size=(n, 3)), rng.normal(size=(n, 3)), np.full(n, 1 / n)
+        cost = ((x[:, None] - y) ** 2).sum(-1)
+        cost /= cost.max()
+        pi = stochastic(epsilon, rng=rng)(cost, a, a)
+        pi = pi.toarray() if hasattr(pi, "toarray") else pi
+        assert 0 <= (pi * cost).sum() - (optimal_coupling(cost, a, a) * cost).sum() + 1e-12 <= epsilon
+        assert_allclose(pi.sum(1), a, atol=1e-12); assert_allclose(pi.sum(0), a, atol=1e-12)

@@ -4,6 +4,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
+from kms_nb.bundle import bundle
+from kms_nb.data import blob
+from kms_nb.kernels import Gaussian, median_bandwidth, pooled_features
 from kms_nb.mirror import Problem
 from kms_nb.rank import algorithm_4, evaluate, exactness, optimal_face, rank_bound, reduce_rank, squares, unit
 
@@ -107,3 +110,14 @@ def test_face_against_linear_programming():
         assert face.dimension == np.linalg.matrix_rank(np.array(optimal) - optimal[0], tol=1e-6)
         seen.add(face.dimension)
     assert len(seen) > 2
+
+
+@pytest.mark.parametrize("d, h1, n", [(d, h1, n) for d in (2, 20) for h1 in (True, False) for n in (20, 50)])
+def test_safe_reduction_keeps_the_value_of_the_default_solver(d, h1, n):
+    x, y = blob(n, d, h1=h1, variance=4 if h1 and d > 2 else None, rng=0)
+    F = pooled_features(Gaussian(median_bandwidth(x, y) / np.sqrt(2)), x, y)
+    problem = Problem(F.phi, F.psi, np.full(n, 1 / n), np.full(n, 1 / n))
+    W = bundle(problem, tol=1e-4).factor
+    result = reduce_rank(problem, W, tol=1e-9)
+    assert result.value_after >= evaluate(problem, W)[0] * (1 - 1e-9) and result.rank_after <= rank_bound(n)
+    assert_allclose(evaluate(problem, result.factor)[0], result.value_after)
