@@ -29,7 +29,7 @@ def master(A, H, h):
     quadratic = np.zeros((1 + K, 1 + K)); quadratic[1:, 1:] = np.triu(H)
     target = np.zeros(len(rows)); target[0] = 1
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(K), clarabel.PSDTriangleConeT(q)]
-    settings = clarabel.DefaultSettings(); settings.verbose = False; settings.max_threads = 1
+    settings = clarabel.DefaultSettings(); settings.verbose = False; settings.max_threads = 1; settings.max_iter = 60
     for settings.equilibrate_enable in (False, True):     # it fails at times with its own scaling, rarely without
         solution = clarabel.DefaultSolver(sparse.csc_matrix(quadratic), np.append(1.0, h), sparse.csc_matrix(rows), target, cones, settings).solve()
         x, z = np.array(solution.x), np.array(solution.z)[K + 1:]
@@ -210,7 +210,8 @@ class _Bundle:
         if not mean.any(): mean = np.eye(r)[0]
         W = np.eye(r) / np.sqrt(r) if exact else mean[:, None] / np.linalg.norm(mean)
         self.eps = 0.0 if p == 2 else (0.1 * tol * oracle(problem, W, p).value) ** (2 / p)
-        self.w, self.age, self.constants, self.couplings, self.rho, self.value = np.empty(0), np.empty(0, int), np.empty(0), [], 1.0, -1.0
+        self.w, self.age, self.constants, self.couplings, self.keys = np.empty(0), np.empty(0, int), np.empty(0), [], []
+        self.rho, self.value = 1.0, -1.0
         self.ask(W)
         self.w[0] = 1
         start = np.column_stack([mean, rng.normal(size=(r, min(3, r) - 1))])
@@ -233,9 +234,11 @@ class _Bundle:
     def ask(self, W):
         "Call the oracle at W, record its value and its cut."
         cut = oracle(self.problem, W, self.p, self.eps)
-        self.cuts.add(cut.matrix); self.couplings.append(cut.coupling)
-        self.constants, self.w, self.age = np.append(self.constants, cut.constant), np.append(self.w, 0.0), np.append(self.age, 0)
         if cut.value > self.value: self.value, self.best = cut.value, W
+        key = hash((cut.matrix.indptr.tobytes(), cut.matrix.indices.tobytes(), cut.matrix.data.tobytes()))
+        if key in self.keys: return cut                   # an old cut: twice the same would only share its weight
+        self.cuts.add(cut.matrix); self.couplings.append(cut.coupling); self.keys.append(key)
+        self.constants, self.w, self.age = np.append(self.constants, cut.constant), np.append(self.w, 0.0), np.append(self.age, 0)
         return cut
 
     def separate(self):
@@ -285,7 +288,8 @@ class _Bundle:
         else: self.rho = min(2 * self.rho, 1e6)
         keep = np.flatnonzero(self.age < 5)
         self.cuts.keep(keep)
-        self.couplings, self.constants, self.age = [self.couplings[k] for k in keep], self.constants[keep], self.age[keep]
+        self.couplings, self.keys = [self.couplings[k] for k in keep], [self.keys[k] for k in keep]
+        self.constants, self.age = self.constants[keep], self.age[keep]
         self.w = self.w[keep] / self.w[keep].sum()
         if self.model is not None: self.model = (self.model[0], self.model[1][keep], self.model[2][keep])
 

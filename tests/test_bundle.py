@@ -1,0 +1,71 @@
+"The default solver, re-checked by independent code: another transport solver, dense eigenvalues, the sorted distance in one dimension."
+import numpy as np
+import ot
+import pytest
+from numpy.testing import assert_allclose
+
+from kms_nb import Gaussian, Laplace, Linear, kms_distance, median_bandwidth
+from kms_nb.bundle import bundle
+from kms_nb.data import blob
+from kms_nb.distance import ascend, polish
+from kms_nb.kernels import pooled_features
+from kms_nb.mirror import Problem
+from kms_nb.transport import wasserstein_1d
+
+
+def problem_of(x, y, kernel=None, a=None, b=None):
+    F = pooled_features(kernel or Gaussian(median_bandwidth(x, y) / np.sqrt(2)), x, y)
+    uniform = lambda n: np.full(n, 1 / n)
+    return Problem(F.phi, F.psi, uniform(len(x)) if a is None else a, uniform(len(y)) if b is None else b)
+
+
+@pytest.mark.parametrize("d, n, m, h1", [(2, 60, 60, True), (2, 60, 60, False), (20, 80, 80, False), (20, 70, 45, True)])
+@pytest.mark.parametrize("max_iter", [1, 3, 300])
+def test_intervals_hold_also_when_stopped_early(d, n, m, h1, max_iter):
+    x, y = blob(n, d, h1=h1, rng=3)
+    problem = problem_of(x, y[:m])
+    res = bundle(problem, tol=1e-4, max_iter=max_iter)
+    pi, W = res.coupling.toarray(), res.factor
+    displaced = problem.phi[:, None] - problem.psi[None]
+    V = np.einsum("ij,ijk,ijl->kl", pi, displaced, displaced, optimize=True)
+    assert np.linalg.eigvalsh(V)[-1] <= res.upper * (1 + 1e-10)
+    assert_allclose(pi.sum(1), problem.a, atol=1e-14); assert_allclose(pi.sum(0), problem.b, atol=1e-14); assert pi.min() >= 0
+    assert_allclose(np.sum(W ** 2), 1)
+    assert_allclose(ot.emd2(problem.a, problem.b, ((displaced @ W) ** 2).sum(-1)), res.value, rtol=1e-9)
+    assert res.converged == (max_iter == 300) and len(res.history) <= max_iter
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+def test_one_dimension(p):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        u, v = rng.normal(size=(rng.integers(1, 40), 1)), rng.normal(size=(rng.integers(1, 40), 1)) + rng.choice([0, 1])
+        a, b = rng.dirichlet(np.ones(len(u))), rng.dirichlet(np.ones(len(v)))
+        res = kms_distance(u, v, kernel=Linear(), p=p, x_weights=a, y_weights=b)
+        exact = ot.emd2_1d(u[:, 0], v[:, 0], a, b, metric="minkowski", p=p) ** (1 / p)
+        assert_allclose(wasserstein_1d(u, v, a, b, p), exact, rtol=1e-9)
+        assert res.lower <= exact * (1 + 1e-9) and exact <= res.upper * (1 + 1e-9)
+        assert_allclose(res.lower, exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
+def test_scale_of_features(scale):
+    problem = problem_of(*blob(30, 2, rng=1))
+    scaled = Problem(problem.phi * scale, problem.psi * scale, problem.a, problem.b)
+    a, b = bundle(problem, tol=1e-4), bundle(scaled, tol=1e-4)
+    assert b.converged and a.value <= b.upper / scale ** 2 * (1 + 1e-9) and b.value / scale ** 2 <= a.upper * (1 + 1e-9)
+
+
+def test_two_hundred_small_instances():
+    "Few couplings exist here, so the oracle soon repeats itself; repeated cuts once made the master run forever."
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n, m = rng.integers(1, 6, 2)
+        x, y = rng.normal(size=(n, 2)), rng.normal(size=(m, 2)) * rng.choice([.5, 1, 2]) + rng.choice([0, 2])
+        if seed % 4 == 0: x, y = x.round(), y.round()
+        kernel = (Gaussian(1.), Laplace(1.), Linear())[seed % 3]
+        res, problem = kms_distance(x, y, kernel=kernel), problem_of(x, y, kernel)
+        ends = sorted((ascend(problem, w) for w in rng.normal(size=(20, problem.phi.shape[1]))), key=lambda end: -end[0])
+        best = max(polish(problem, w)[0] for _, w in ends[:3]) ** .5
+        assert best <= res.upper * (1 + 1e-9) + 1e-12 and res.lower >= best * (1 - 1e-4), (seed, best, res)
+        assert 0 <= res.lower <= res.relaxation <= res.upper
