@@ -96,7 +96,7 @@ def polish(problem, omega, p=2, *, max_iter=200, n_cuts=16, tol=1e-8):
     return direction(problem, omega, p)[0], omega
 
 # %% ../nbs/06_distance.ipynb #91b8305a
-def best_direction(problem, factor, V, rng, p=2, *, n_random=10):
+def best_direction(problem, factor, V, rng, p=2, *, n_random=30):
     """The best local maximum of f from informed starts: value and unit vector (r,).
 
     factor: W (r, q) with S = WW'; V (r, r): moment of a coupling, or None."""
@@ -104,7 +104,7 @@ def best_direction(problem, factor, V, rng, p=2, *, n_random=10):
     starts = [*U[:, s > 1e-3 * s[0]].T[:6], *(factor @ rng.normal(size=(factor.shape[1], n_random))).T, problem.a @ problem.phi - problem.b @ problem.psi]
     if V is not None: starts += [*eigh(V, subset_by_index=[max(len(V) - 5, 0), len(V) - 1])[1].T]
     ends = sorted((ascend(problem, w, p) for w in starts if w.any()), key=lambda end: -end[0])
-    return max((polish(problem, w, p) for _, w in ends[:3]), key=lambda end: end[0])
+    return max((polish(problem, w, p) for _, w in ends[:6]), key=lambda end: end[0])
 
 # %% ../nbs/06_distance.ipynb #0505dff6
 @dataclass(frozen=True, eq=False, repr=False)
