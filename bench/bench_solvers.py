@@ -22,6 +22,7 @@ import datetime
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -259,6 +260,7 @@ def run(args):
 
 def main(argv=None):
     args = parse(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: end the worker, keep the rows
     try:
         failed = run(args)
     except KeyboardInterrupt:

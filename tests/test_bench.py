@@ -95,7 +95,8 @@ def test_intervals_that_do_not_overlap_fail_the_command(quick, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_interrupt_keeps_what_is_done(tmp_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_keeps_what_is_done(tmp_path, sent):
     path = tmp_path / "results.csv"
     process = subprocess.Popen([*COMMAND, "--sizes", "31", "--solvers", "bundle", "Algorithm 1", "--out", str(path)], text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
@@ -104,7 +105,7 @@ def test_interrupt_keeps_what_is_done(tmp_path):
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         out, err = process.communicate(timeout=20)
     finally:
         process.kill()
