@@ -6,6 +6,7 @@
 __all__ = ['quantile_pieces', 'sorted_coupling', 'wasserstein_1d', 'optimal_coupling', 'round_to_marginals']
 
 # %% ../nbs/02b_transport.ipynb #47ca9509
+import warnings
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
@@ -28,10 +29,12 @@ def _partial_sums(a):
     A[np.flatnonzero(a)[-1]:] = 1.0
     return A
 
-def sorted_coupling(u, v, a, b):
-    """Optimal coupling, sparse (n, m), of projected samples u (n,) and v (m,) with weights a, b, for every cost |u - v|^p, p >= 1."""
+def sorted_coupling(u, v, a, b, pieces=None):
+    """Optimal coupling, sparse (n, m), of projected samples u (n,) and v (m,) with weights a, b, for every cost |u - v|^p, p >= 1.
+
+    pieces: those of `quantile_pieces`, if known, as for equal weights, where they do not depend on the order."""
     i, j = np.argsort(u, kind="stable"), np.argsort(v, kind="stable")
-    rows, cols, mass = quantile_pieces(a[i], b[j])
+    rows, cols, mass = pieces or quantile_pieces(a[i], b[j])
     return sparse.csr_array((mass, (i[rows], j[cols])), shape=(len(u), len(v)))
 
 # %% ../nbs/02b_transport.ipynb #c6a8b15f
@@ -65,7 +68,9 @@ def _network_simplex(cost, a, b):
     import ot                                           # slow to import, and needed here only
     i, j = np.flatnonzero(a), np.flatnonzero(b)
     scale = np.abs(cost).max() or 1.0
-    plan, log = ot.emd(a[i], b[j], cost[np.ix_(i, j)] / scale, numItermax=10_000_000, log=True)
+    with warnings.catch_warnings():                     # what it would warn of is in the log
+        warnings.simplefilter("ignore")
+        plan, log = ot.emd(a[i], b[j], cost[np.ix_(i, j)] / scale, numItermax=10_000_000, log=True)
     error = max(np.abs(plan.sum(1) - a[i]).max(), np.abs(plan.sum(0) - b[j]).max())
     if log["warning"] is not None or error > 1e-10: raise RuntimeError(f"the optimal transport solver failed: {log['warning']}, marginals off by {error:.1e}")
     k, l = np.nonzero(plan)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from kms_nb import Gaussian, Laplace, Linear, kms_distance, median_bandwidth
 from kms_nb.bundle import bundle
 from kms_nb.data import blob
-from kms_nb.distance import ascend, polish
+from kms_nb.local import ascend, polish
 from kms_nb.kernels import pooled_features
 from kms_nb.mirror import Problem
 from kms_nb.transport import wasserstein_1d
@@ -69,3 +69,13 @@ def test_two_hundred_small_instances():
         best = max(polish(problem, w)[0] for _, w in ends[:3]) ** .5
         assert best <= res.upper * (1 + 1e-9) + 1e-12 and res.lower >= best * (1 - 1e-4), (seed, best, res)
         assert 0 <= res.lower <= res.relaxation <= res.upper
+
+
+@pytest.mark.parametrize("x, y, options", [
+    ([[1, -2], [-2, 2], [-2, -1], [2, 0]], [[1, -2], [-2, 2], [-2, -1], [2, -2]], dict(kernel=Gaussian(1 / np.sqrt(1.4)), tol=1e-3)),
+    ([[2, 0, -1], [2, 1, -1], [2, 2, 1], [2, 0, 1], [2, 2, 1], [2, -2, 0]], [[2, 0, -1], [2, 1, -1]], dict(p=1, tol=1e-2)),
+])
+def test_rows_in_common_do_not_stall(x, y, options):
+    "The first coupling moves few pairs, so that the leading eigenvectors of its moment miss the directions that matter."
+    res = kms_distance(np.array(x, float), np.array(y, float), **options)
+    assert res.converged and res.n_iter <= 30
