@@ -36,6 +36,7 @@ COLUMNS = ("instance n features seed solver target seconds reached gap value upp
            "machine").split()
 KEY = ("instance", "n", "seed", "solver")
 TARGETS = [1e-2, 1e-3, 1e-4]
+WHOLE = {"kms_distance": "local", "kms_distance exact": "bundle"}  # what is timed with its features, and its method
 SOLVERS = ["bundle", "supergradient", "mirror ascent", "Algorithm 1", "cvxpy SCS", "cvxpy Clarabel"]
 CVXPY_ROWS = 30  # beyond, its program takes minutes and gigabytes
 
@@ -65,7 +66,11 @@ def tasks(args):
                 out.append(common | dict(instance=instance, n=n, seed=seed, solver=solver, limit=limit))
     sizes = [500] if args.quick else [10**3, 10**4, 10**5] + [10**6] * args.large
     if not args.no_growth:
-        out += [common | dict(instance="blob 20 H1", n=n, seed=0, solver="kms_distance", limit=3600, features=300, targets=[1e-3]) for n in sizes]
+        whole = common | dict(seed=0, limit=600, targets=[1e-3])
+        exact = [("blob 20 H1", 100)] if args.quick else [("blob 20 H1", 1000), ("blob 20 H0", 1000), ("blob 20 H1", 2000)]
+        exact += [("blob 20 H0", 2000), ("blob 20 H1", 5000)] * args.large
+        out += [whole | dict(instance=name, n=n, solver="kms_distance exact", features=None) for name, n in exact]
+        out += [whole | dict(instance="blob 20 H1", n=n, solver="kms_distance", features=300) for n in sizes]
     return out
 
 
@@ -127,7 +132,7 @@ class Store:
 def order(name):
     "Rows of one instance together, solvers in the order of the table."
     instance, n, seed, solver = name
-    return (solver == "kms_distance", instance, int(n), int(seed), (SOLVERS + ["kms_distance"]).index(solver))
+    return (solver in WHOLE, instance, int(n), int(seed), [*SOLVERS, *WHOLE].index(solver))
 
 
 # ---------------------------------------------------------------- measuring
@@ -175,10 +180,10 @@ def cell(row, base):
 
 def line(rows, base):
     "One line of the table."
-    if rows[0]["solver"] == "kms_distance":
+    if rows[0]["solver"] in WHOLE:
         row = rows[0]
         lower, upper = float(row["value"]) ** 0.5, float(row["upper"]) ** 0.5
-        return (f"  n = {int(row['n']):<9,} {float(row['seconds']):8.2f} s {float(row['mb_peak']):8.0f} MB   gap in the features {float(row['gap']):.1e}, "
+        return (f"  {row['instance']}, n = {int(row['n']):<9,} {float(row['seconds']):8.2f} s {float(row['mb_peak']):8.0f} MB   gap of the solver {float(row['gap']):.1e}, "
                 f"exact kernel [{lower:.4f}, {upper:.4f}]   {row['check']}")
     by_target = {float(row["target"]): row for row in base or []}
     cells = [cell(row, by_target.get(float(row["target"]))) for row in rows]
@@ -187,8 +192,8 @@ def line(rows, base):
 
 
 def title(task, rows):
-    if task["solver"] == "kms_distance":
-        return f"\nkms_distance, sorting only, {task['features']} features, blob 20 H1 (time with features)"
+    if task["solver"] in WHOLE:
+        return "\nkms_distance, " + (f"sorting only, {task['features']} features" if task["features"] else "exact transport, all features") + " (time with features)"
     head = f"{task['instance']}, n = {task['n']}" + (f", seed {task['seed']}" if task["seed"] else "") + (f", {rows[0]['features']} features" if rows else "")
     return f"\n{head}\n  {'solver':<15}" + "".join(f"{f's to {t:g}':>18}" for t in task["targets"]) + f"{'last gap':>10}{'MB':>8}   check"
 
@@ -196,7 +201,7 @@ def title(task, rows):
 def overlaps(store):
     "Sentences on instances where the certified intervals of two solvers, measured on the same machine, do not overlap."
     wrong, groups = [], {}
-    for row in (row for rows in store.rows.values() for row in rows if row["value"] and row["solver"] != "kms_distance"):
+    for row in (row for rows in store.rows.values() for row in rows if row["value"] and row["solver"] not in WHOLE):
         groups.setdefault((row["instance"], row["n"], row["seed"], row["machine"]), []).append(row)
     for (instance, n, seed, _), rows in groups.items():
         low, high = max(rows, key=lambda r: float(r["value"])), min(rows, key=lambda r: float(r["upper"]))
@@ -215,7 +220,7 @@ def parse(argv):
     parser.add_argument("--data", help="folder with mnist_68.npz and credit.npz")
     parser.add_argument("--out", type=Path, help="the CSV file (default bench/results.csv; with --quick a temporary one)")
     parser.add_argument("--fresh", action="store_true", help="measure again what the file has")
-    parser.add_argument("--large", action="store_true", help="growth up to a million rows per sample (16 GB, several minutes)")
+    parser.add_argument("--large", action="store_true", help="growth up to a million rows per sample, and exact transport up to 5000 (6 GB, half an hour)")
     parser.add_argument("--no-growth", action="store_true", help="leave out the growth of kms_distance")
     parser.add_argument("--quick", action="store_true", help="one small instance, short limits")
     args = parser.parse_args(argv)
@@ -242,7 +247,7 @@ def run(args):
         else:
             rows, message, failure = measure(task, here)
             store.put(task, rows) if rows else None
-        if (head := "growth" if task["solver"] == "kms_distance" else group) != heading:
+        if (head := task["solver"] if task["solver"] in WHOLE else group) != heading:
             print(title(task, rows))
             heading = head
         if rows:

@@ -49,8 +49,8 @@ def test_quick_run(quick):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     rows = read(path)
     solvers = {row["solver"] for row in rows}
-    assert solvers == {"bundle", "supergradient", "mirror ascent", "Algorithm 1", "cvxpy SCS", "cvxpy Clarabel", "kms_distance"}
-    assert all(name in done.stdout for name in solvers) and "cores" in done.stdout
+    assert solvers == {"bundle", "supergradient", "mirror ascent", "Algorithm 1", "cvxpy SCS", "cvxpy Clarabel", "kms_distance", "kms_distance exact"}
+    assert all(name.split(" exact")[0] in done.stdout for name in solvers) and "exact transport" in done.stdout and "cores" in done.stdout
     ours = [row for row in rows if row["solver"] == "bundle"]
     assert [float(row["target"]) for row in ours] == [1e-2, 1e-3, 1e-4]
     for row in ours:
@@ -62,7 +62,7 @@ def test_stored_rows_are_kept(quick):
     _, path = quick
     before, start = path.read_bytes(), time.perf_counter()
     again = run("--quick", "--out", path)
-    assert again.returncode == 0 and "7 measurements were there already" in again.stdout and path.read_bytes() == before
+    assert again.returncode == 0 and "8 measurements were there already" in again.stdout and path.read_bytes() == before
     assert time.perf_counter() - start < 5
 
 
