@@ -63,7 +63,7 @@ def _add_input(parser):
     parser.add_argument("--raw", action="store_true", help="take numbers as they are (default: standardise numbers, one-hot encode text)")
     parser.add_argument("--header", choices=["auto", "yes", "no"], default="auto", help="whether the first row holds column names (default auto)")
     parser.add_argument("--kernel", choices=["gaussian", "laplace", "linear"], help="kernel (default gaussian)")
-    parser.add_argument("--bandwidth", type=float, metavar="S", help="bandwidth of the kernel (default: the median distance of the pooled rows)")
+    parser.add_argument("--bandwidth", type=float, metavar="S", help="bandwidth of the kernel (default: the median distance of the pooled rows; kms test looks through several)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 # %% ../nbs/cli.ipynb #68e27cf5
@@ -74,9 +74,9 @@ _EXAMPLES = """examples:
   kms distance a.parquet b.parquet --columns age,income --json"""
 
 _ABOUT = {"demo": "Compare two species of the Iris flowers.",
-          "test": "Test whether two samples differ. The p-value depends on the random split of the rows: fix the seed beforehand and do not try several.",
+          "test": "Test whether two samples differ. The p-value depends on random relabellings: fix the seed beforehand and do not try several.",
           "distance": "Bound the distance of two samples: the largest Wasserstein distance between their values under one function of norm 1."}
-_SOLVERS = ("auto", "bundle", "mirror", "local", "cvxpy")            # the methods of kms_distance, known without importing it
+_SOLVERS = ("auto", "bundle", "mirror", "local", "cvxpy", "exact")            # the methods of kms_distance, known without importing it
 
 def _parser():
     "The parser of the program `kms`."
@@ -190,19 +190,19 @@ def _free_name(name, force):
     return path
 
 def _save(path, pair, projector, test=None):
-    "Draw the projected samples and the witness; for a `test` the projected rows that were kept from the fit, and the null distribution."
+    "Draw the projected samples and the witness, or for a `test` the null distribution."
     if path is None: return
     import warnings
     from matplotlib.figure import Figure
-    from kms_nb.plotting import plot_null, plot_projections, plot_witness
+    from kms_nb.plotting import plot_projections, plot_witness
     fig = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = fig.subplots(1, 2)
     u, v = (test.projected_x, test.projected_y) if test else (projector(pair.x), projector(pair.y))
     labels, names = ([_short(text.replace("$", r"\$")) for text in texts] for texts in (pair.labels, pair.names))    # a dollar sign would start mathematics
     plot_projections(u, v, ax=left, labels=labels)
-    if test: plot_null(test.null_distribution, test.statistic, test.threshold, ax=right)
+    if test: test.plot(ax=right)
     else: plot_witness(projector, pair.x, pair.y, ax=right, labels=labels, names=names)
-    if test: fig.supxlabel("left: the rows that were kept from the fit of the witness", fontsize=8, color="0.4")
+    if test: fig.supxlabel(f"left: values of the {test.witness_kind} witness, which carries the evidence", fontsize=8, color="0.4")
     elif any("standardised" in n for n in pair.notes): fig.supxlabel("right: numbers in pooled standard deviations from the pooled mean", fontsize=8, color="0.4")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)                                # a script that the font lacks is drawn as boxes
@@ -211,10 +211,14 @@ def _save(path, pair, projector, test=None):
 def _short(text, most=40): return text if len(text) <= most else "..." + text[3 - most:]
 
 # %% ../nbs/cli.ipynb #04c44cf4
+def _printable(text):
+    "The text with characters that could command a terminal, from the names in somebody's file, written as escapes."
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
 def _print(lines):
     "Print (name, text) pairs as two aligned columns."
     for name, text in lines:
-        print(textwrap.fill(text, _width(), initial_indent=f"{name:<10}  ", subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False))
+        print(textwrap.fill(_printable(text), _width(), initial_indent=f"{name:<10}  ", subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False))
 
 def _plain(value):
     "A value as JSON can hold it."
@@ -259,7 +263,8 @@ def _test_lines(t, seed):
     "A test result in lines; the last one is the verdict."
     from kms_nb.data import _count
     n = len(t.null_distribution)
-    lines = [("test", f"witness fitted on half of the rows, {_count(n, 'relabelling')} of the other half; seed {seed}"),
+    lines = [("test", f"{_count(len(t.evidence), 'member')} of the panel (kernels and witnesses), {_count(n, 'relabelling')}; seed {seed}"),
+             ("strongest", f"{t.witness_kind} witness, {t.kernel}"),
              ("statistic", f"{t.statistic:.6g} (threshold {t.threshold:.6g} at alpha = {t.alpha:g})")]
     if (1 + n) * t.alpha < 1:
         lines.append(("note", f"With {_count(n, 'relabelling')} no p-value is below {1 / (1 + n):.3g}: raise --n-resamples to reject at {t.alpha:g}."))
@@ -327,7 +332,7 @@ def _test(args):
         bounds = {**{k: getattr(res, k) for k in ("p", "lower", "upper", "rank", "converged")}, "message": _words(res.message, args)} if res else None
         return _dump(args, pair, t.projector.kernel, **facts, n_resamples=len(t.null_distribution), verdict=_verdict(t), distance=bounds)
     distance = _distance_lines(res, pair, args) if res else [("distance", reason)]
-    _print(_sample_lines(pair) + _kernel_line(t.projector.kernel, args.bandwidth is not None) + distance
+    _print(_sample_lines(pair) + _kernel_line(t.projector.kernel, True) + distance
            + [("picture", str(args.plot))] * (args.plot is not None) + _test_lines(t, args.seed))
 
 # %% ../nbs/cli.ipynb #4d88fe4a
@@ -385,7 +390,7 @@ def _run(args):
 _EXPECTED = ValueError, TypeError, OSError, OverflowError, MemoryError, ImportError
 
 def _complain(text):
-    try: print(f"kms: {text}", file=sys.stderr)
+    try: print(f"kms: {_printable(text)}", file=sys.stderr)
     except OSError: pass
 
 def main(argv=None):

@@ -61,7 +61,7 @@ def test_test(run, ab):
     status, out, err = run("test", "a.csv", "b.csv", "--n-resamples", 99)
     assert (status, err) == (0, "") and len(out.splitlines()) <= 20
     for words in ("a.csv (20 rows), b.csv (15 rows); 2 features", "standardised", "Gaussian, bandwidth", "<= KMS_2 <=", "threshold",
-                  "witness fitted on half of the rows, 99 relabellings of the other half; seed 0", "The samples differ (p = 0.0"):
+                  "15 members of the panel (kernels and witnesses), 99 relabellings; seed 0", "The samples differ (p = 0.0"):
         assert words in joined(out)
     assert run("test", "a.csv", "b.csv", "--n-resamples", 99)[1] == out                      # the seed is fixed
 
@@ -355,7 +355,7 @@ def test_help_and_version(run):
     for args in (["--help"], ["test", "--help"], ["distance", "-h"], ["demo", "-h"]):
         status, out, err = run(*args)
         assert status == 0 and "usage: kms" in out and err == ""
-    assert "The p-value depends on the random split of the rows: fix the seed beforehand and do not try several." in joined(run("test", "--help")[1])
+    assert "The p-value depends on random relabellings: fix the seed beforehand and do not try several." in joined(run("test", "--help")[1])
     assert cli._SOLVERS == distance.METHODS
 
 

@@ -1,0 +1,180 @@
+"kms_test: every method against plain computations, its invariances, strata, errors, and what the result says."
+import pickle
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test, median_bandwidth
+from kms_nb.data import blob
+from kms_nb.panel import permutation_pvalue, pooled_kernel
+from kms_nb.testing import METHODS, feature_effects, permutation_null, resampled_distances, select_kernel, split_halves, split_strata
+from kms_nb.transport import wasserstein_1d
+
+RESAMPLED = ("panel", "split", "permutation", "bootstrap")
+X, Y = blob(16, 2, rng=5)
+Y = Y[:12]
+G = Gaussian(.3)
+
+
+def run(x=X, y=Y, method="panel", **options):
+    return kms_test(x, y, **{"method": method, "kernel": G, "n_resamples": 49, "rng": 3, **options})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_result_is_consistent(method):
+    t = run(method=method)
+    assert t.method == ("panel" if method == "auto" else method)
+    assert 0 < t.pvalue <= 1 and t.reject == (t.pvalue <= t.alpha) == (t.statistic > t.threshold)
+    assert_allclose(t.projector.norm, 1, rtol=1e-6)
+    assert t.witness is t.projector and t.kernel == G and (t.witness_kind == "kms") == (t.method in ("split", "permutation", "bootstrap", "theory"))
+    if method != "theory": assert t.pvalue == permutation_pvalue(t.statistic, t.null_distribution) and len(t.null_distribution) == 49
+    if t.method not in ("panel",): assert_allclose(t.statistic, wasserstein_1d(t.projected_x, t.projected_y), rtol=1e-3)
+    if method != "split": assert_allclose(t.projected_x, t.projector(X)); assert t.projected_x.mean() >= t.projected_y.mean()
+    assert repr(t).startswith("KMSTestResult(statistic=") and len(repr(t)) < 160
+    again = pickle.loads(pickle.dumps(t))
+    assert again.pvalue == t.pvalue and again.top_points(2)[0].tolist() == t.top_points(2)[0].tolist()
+
+
+@pytest.mark.parametrize("method", RESAMPLED)
+@pytest.mark.parametrize("m", [12, 16])
+def test_same_seed_same_result_in_any_order(method, m):
+    x, y = X, blob(16, 2, rng=6)[1][:m]
+    rng = np.random.default_rng(0)
+    a = run(x, y, method)
+    for b in (run(x, y, method), run(x[rng.permutation(16)], y[rng.permutation(m)], method), run(y, x, method), run(pd.DataFrame(y), x.tolist(), method)):
+        assert b.pvalue == a.pvalue
+        assert_allclose(b.statistic, a.statistic, rtol=1e-6)
+        assert_allclose(b.null_distribution, a.null_distribution, rtol=1e-6)
+    c = run(y, x, method)
+    if method != "split": assert_allclose(c.projected_y, -a.projected_x, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", RESAMPLED)
+def test_threads_change_nothing(method):
+    a, b = run(method=method), run(method=method, n_jobs=3)
+    assert a.pvalue == b.pvalue and (a.null_distribution == b.null_distribution).all()
+
+
+@pytest.mark.parametrize("method", ["panel", "split", "permutation"])
+@pytest.mark.parametrize("scale", [1e-12, 1e16])
+def test_units(method, scale):
+    for kernel, other in ((None, None), (Linear(), Linear())):
+        assert run(method=method, kernel=kernel).pvalue == run(X * scale, Y * scale, method, kernel=other).pvalue
+
+
+@pytest.mark.parametrize("method", ["panel", "permutation"])
+def test_exact_level_with_strata(method):
+    "Three strata of two rows of each sample, far apart; labels drawn within strata: the share of p <= alpha never exceeds alpha by more than chance."
+    rng = np.random.default_rng(0)
+    z, strata = np.repeat([0., 5., 20.], 4)[:, None] + rng.normal(size=(12, 2)), np.repeat([0, 1, 2], 4)
+    p = []
+    for seed in range(150):
+        i = np.concatenate([k * 4 + rng.permutation(4) for k in range(3)]).reshape(3, 4)
+        x, y = i[:, :2].ravel(), i[:, 2:].ravel()
+        p.append(kms_test(z[x], z[y], method=method, kernel=Gaussian(2.), n_resamples=19, strata=(strata[x], strata[y]), rng=seed).pvalue)
+    for alpha in (.05, .1, .25, .5): assert np.mean(np.array(p) <= alpha) <= alpha + 3.5 * np.sqrt(alpha * (1 - alpha) / 150)
+
+
+def test_strata_of_a_fixed_witness_by_enumeration():
+    "Within two strata of one and two labels there are 2 * 3 labellings, each as likely as the others."
+    u, v, strata = np.array([0., 4., 1.]), np.array([2., 9.]), np.array([0, 1, 1, 0, 1])
+    z, labels = np.concatenate([u, v]), np.array([1, 1, 1, 0, 0], bool)
+    possible = {tuple(np.where(strata == 0, a, b)) for a in permutations([1, 0, 0, 0, 0]) for b in permutations([1, 1, 0, 0, 0])}
+    possible = [np.array(l, bool) for l in possible if all(np.sum(np.array(l)[strata == s]) == labels[strata == s].sum() for s in (0, 1))]
+    exact = np.array([wasserstein_1d(z[l], z[~l]) for l in possible])
+    assert len(exact) == 6
+    _, null = permutation_null(u, v, 6000, np.random.default_rng(0), strata=strata)
+    for t in np.unique(exact.round(12)): assert abs(np.mean(null >= t - 1e-9) - np.mean(exact >= t - 1e-9)) < .03
+
+
+def test_split_keeps_pairs_together():
+    who = np.array(list("abcdefgh"))
+    i, j = split_strata(who, who[::-1], np.random.default_rng(0))
+    assert set(who[i]) == set(who[::-1][j]) and i.sum() == 4
+    with pytest.raises(ValueError, match="`strata`"): split_strata(np.array([0]), np.array([0, 0]), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
+def test_search_stays_below_the_certificate(p):
+    K = pooled_kernel(G, np.vstack([X, Y]), np.random.default_rng(0))
+    value, omega = resampled_distances(K, np.arange(16)[None], np.arange(16, 28)[None], p)
+    res = kms_distance(X, Y, kernel=G, p=p)
+    assert_allclose(value[0], wasserstein_1d(K.values[:16] @ omega[0], K.values[16:] @ omega[0], p=p))
+    assert .8 * res.lower < value[0] <= res.upper * (1 + 1e-9)
+
+
+def test_distance_of_the_result():
+    t = run()
+    res, direct = t.distance(), kms_distance(X, Y, kernel=G)
+    assert (res.lower, res.upper) == (direct.lower, direct.upper) and t.distance(p=1).p == 1
+    scale = [m for m in t.evidence if m.kind == "mean"][0]
+    assert scale.statistic <= res.upper                                     # the mean witness is a lower bound
+
+
+def test_kernel_selection_and_sequences():
+    x, y = blob(60, 2, rng=0)
+    kernels = [Gaussian(.15), Gaussian(20.)]
+    assert select_kernel(kernels, x, y, 2, np.random.default_rng(0)) == kernels[0]
+    t = kms_test(x, y, kernel=kernels, n_resamples=49, rng=0)
+    assert {m.kernel for m in t.evidence} == set(kernels) and t.kernel in kernels
+    assert kms_test(x, y, method="split", kernel=kernels, n_resamples=49, rng=0).kernel in kernels
+    assert kms_test(x, y, method="split", n_resamples=49, rng=0).kernel == Gaussian(median_bandwidth(x, y))
+    assert len(kms_test(x, y, kernel=Laplace(.3), n_resamples=49, rng=0).evidence) == 3
+
+
+def test_top_points_and_effect_size():
+    x, y = np.zeros((6, 1)), np.array([[0], [0], [7.], [0], [0], [0]])
+    t = kms_test(x, y, kernel=Linear(), n_resamples=19, rng=0)
+    assert t.top_points(1)[1].tolist() == [2] and [len(r) for r in t.top_points(100)] == [6, 6]
+    assert t.effect_size > 0 and kms_test(x, x, rng=0).effect_size == 0 and kms_test(x, x + 1, rng=0).effect_size == np.inf
+    a = kms_test(X, Y, rng=0)
+    u, v = a.projected_x, a.projected_y
+    assert_allclose(a.effect_size, wasserstein_1d(u, v) / np.sqrt((16 * u.var() + 12 * v.var()) / 28), rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1., 1e150])
+def test_feature_effects(scale):
+    x, y = np.random.default_rng(0).normal(size=(2, 50, 4)) * scale
+    x[:, 3] = y[:, 3] = scale
+    effects = feature_effects(lambda z: 2 * z[:, 0] / scale - z[:, 1] / scale, x, y)
+    assert_allclose(effects, np.array([2, 1, 0, 0]) * (np.vstack([x, y]) / scale).std(0), rtol=1e-6, atol=1e-9)
+
+
+def test_split_halves_of_equal_samples():
+    a, b, c, d = split_halves(X, X, np.random.default_rng(0))
+    assert (a == b).all() and (c == d).all()
+    assert kms_test(X, X[::-1], method="split", rng=0).statistic == 0
+
+
+@pytest.mark.parametrize("method", RESAMPLED)
+def test_few_rows_ties_and_constants(method):
+    assert run(np.ones((4, 2)), np.ones((6, 2)), method).pvalue == 1
+    for n, m in ((2, 2), (3, 2), (2, 7)): assert 0 < run(X[:n], Y[:m], method).pvalue <= 1
+    assert 0 < run(X[:, :1], Y[:, :1], method).pvalue <= 1
+    assert run(method=method, n_resamples=1).pvalue in (.5, 1) and run(method=method, n_resamples=3).threshold == np.inf
+    if method != "bootstrap":
+        outlier = np.ones((8, 3)); outlier[7, 0] = 9
+        assert min(run(outlier[:4], outlier[4:], method, n_resamples=99, rng=s).pvalue for s in range(8)) >= .25
+        assert run(X, X[::-1], method).pvalue == 1
+
+
+@pytest.mark.parametrize("options, name", [(dict(method="best"), "method"), (dict(method=None), "method"), (dict(alpha=0), "alpha"), (dict(n_resamples=0), "n_resamples"), (dict(n_resamples=True), "n_resamples"), (dict(n_jobs=0), "n_jobs"),
+                                           (dict(p=.5), "p"), (dict(kernel="rbf"), "kernel"), (dict(kernel=[]), "kernel"), (dict(kernel=[G, "rbf"]), "kernel"), (dict(kernel=[G, G], method="bootstrap"), "kernel"), (dict(rng=-1), "rng"),
+                                           (dict(strata=np.zeros(28)), "strata"), (dict(strata=(np.zeros(16), np.zeros(5))), "strata"), (dict(strata=(np.zeros(16), np.zeros(12)), method="theory"), "strata")])
+def test_errors_name_the_argument(options, name):
+    with pytest.raises((ValueError, TypeError), match=f"`{name}`"): kms_test(X, Y, **options)
+
+
+def test_pictures():
+    from matplotlib.figure import Figure
+    t = kms_test(X, Y, n_resamples=19, rng=0)
+    for kind in (None, "null", "projections", "witness", "features"):
+        ax = Figure().subplots()
+        assert t.plot(ax=ax, kind=kind) is ax
+    with pytest.raises(ValueError, match="`kind`"): t.plot(kind="pie")
+    ax = Figure().subplots()
+    t.plot(ax, kind="features", names=["height", "width"])
+    assert {text.get_text() for text in ax.get_yticklabels()} == {"height", "width"}
