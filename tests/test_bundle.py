@@ -79,3 +79,16 @@ def test_rows_in_common_do_not_stall(x, y, options):
     "The first coupling moves few pairs, so that the leading eigenvectors of its moment miss the directions that matter."
     res = kms_distance(np.array(x, float), np.array(y, float), **options)
     assert res.converged and res.n_iter <= 30
+
+
+def test_small_hostile_problems_converge():
+    "Rows in common, rounded features, unequal sizes and weights: the interval closes on all of them."
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        (n, m), d = rng.integers(2, 9, 2), rng.integers(1, 7)
+        phi, psi = rng.normal(size=(n, d)), rng.normal(size=(m, d)) * rng.choice([0.5, 1, 2])
+        common = rng.integers(0, min(n, m) + 1)
+        psi[:common] = phi[:common]
+        if rng.random() < 0.5: phi, psi = np.round(phi), np.round(psi)
+        res = bundle(Problem(phi, psi, rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(m))), p=rng.choice([1, 1.5, 2]), max_iter=150)
+        assert res.converged and 0 <= res.value <= res.upper * (1 + 1e-14), seed            # the value is rounded too
