@@ -1,0 +1,517 @@
+"""Hostile input and failing parts: the right value, or an error that names the argument. See test_distance.py for ordinary bad input and test_cli.py for the command line."""
+import decimal
+import fractions
+import gzip
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kms_nb import Gaussian, Laplace, Linear, bundle, distance, kernels, kms_distance, kms_test, mirror, transport
+from kms_nb.cli import main
+from kms_nb.data import blob, read_table
+
+ROOT = Path(__file__).resolve().parents[1]
+X, Y = blob(12, 2, rng=5)
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def quick(method): return lambda *args, **options: kms_test(*args, method=method, rng=0, n_resamples=19, **options)
+
+
+EACH = pytest.mark.parametrize("f", [kms_distance, quick("panel"), quick("split")], ids=["distance", "panel", "split"])
+
+
+def number(res):
+    "What to compare: the interval of a distance, statistic and p-value of a test."
+    return (res.lower, res.upper) if hasattr(res, "upper") else (res.statistic, res.pvalue)
+
+
+# --- tables that are accepted ---------------------------------------------------------------------------------------------
+
+WHOLE = np.array([[1, 0], [2, 5], [3, 3], [0, 1]])
+ACCEPTED = {
+    "lists": WHOLE.tolist(), "list of arrays": list(WHOLE), "tuple": tuple(map(tuple, WHOLE)), "int8": WHOLE.astype(np.int8), "uint64": WHOLE.astype(np.uint64),
+    "float16": WHOLE.astype(np.float16), "longdouble": WHOLE.astype(np.longdouble), "big endian": WHOLE.astype(">f8"), "fortran": np.asfortranarray(WHOLE.astype(float)),
+    "view": np.repeat(WHOLE, 2, axis=1)[:, ::2], "negative strides": WHOLE[::-1, ::-1].copy()[::-1, ::-1], "matrix": np.asmatrix(WHOLE), "masked, nothing hidden": np.ma.array(WHOLE),
+    "objects": WHOLE.astype(object), "fractions": [[fractions.Fraction(int(v)) for v in r] for r in WHOLE], "decimals": [[decimal.Decimal(int(v)) for v in r] for r in WHOLE],
+    "frame": pd.DataFrame(WHOLE), "mixed numbers": pd.DataFrame(WHOLE).astype({0: "int8", 1: "float32"}), "nullable": pd.DataFrame(WHOLE).astype({0: "Int64", 1: "Float32"}),
+    "arrow": pd.DataFrame(WHOLE).astype({0: "int64[pyarrow]", 1: "double[pyarrow]"}), "arrow table": pa.table({"a": WHOLE[:, 0], "b": WHOLE[:, 1]}),
+    "sparse columns": pd.DataFrame(WHOLE).astype(pd.SparseDtype("int64")), "two levels of names": pd.DataFrame(WHOLE, columns=pd.MultiIndex.from_product([["a"], ["b", "c"]])),
+    "equal names": pd.DataFrame(WHOLE, columns=["a", "a"]), "nameless": pd.DataFrame(WHOLE, columns=["a", np.nan]), "odd index": pd.DataFrame(WHOLE, index=[7, 7, None, "x"]),
+}
+
+
+@EACH
+@pytest.mark.parametrize("kind", ACCEPTED)
+def test_tables_that_are_accepted(f, kind):
+    table = ACCEPTED[kind]
+    assert number(f(table, WHOLE[:3] + 1.0)) == number(f(WHOLE.astype(float), WHOLE[:3] + 1.0))
+    assert number(f(table, table))[1] == (0 if f is kms_distance else 1)
+
+
+@pytest.mark.parametrize("types", [{0: bool, 1: bool}, {0: "boolean", 1: "bool[pyarrow]"}])
+def test_truth_values_are_zero_and_one(types):
+    x = pd.DataFrame(WHOLE > 1)
+    assert number(kms_distance(x.astype(types), x[:1].astype(types))) == number(kms_distance(x.to_numpy(float), x[:1].to_numpy(float)))
+
+
+def test_memory_mapped_and_read_only_arrays(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert number(kms_distance(x, Y)) == number(kms_distance(X, Y)) and number(kms_test(x, Y, rng=0)) == number(kms_test(X, Y, rng=0))
+
+
+# --- tables that are refused, by name -------------------------------------------------------------------------------------
+
+HIDDEN = np.ma.array(X, mask=np.arange(24).reshape(12, 2) == 3)
+REFUSED = {
+    "sparse matrix": (sparse.csr_matrix(X), TypeError, "sparse"), "sparse array": (sparse.coo_array(X), TypeError, "sparse"), "masked": (HIDDEN, ValueError, "1 masked"),
+    "masked rows": (list(HIDDEN), ValueError, "1 masked"), "masked cell": ([[np.ma.masked, 1.0], [2.0, 3.0]], ValueError, "1 masked"),
+    "huge integer": ([[10**400, 1]], ValueError, "too large"), "beyond double": (np.array([["1e4000", "0"]]).astype(np.longdouble), ValueError, "infinite"), "not a number": ([[decimal.Decimal("nan"), 1]], ValueError, "missing"),
+    "none": ([[None, 1.0]], ValueError, "missing"), "pandas' missing": ([[pd.NA, 1.0]], TypeError, "numeric"), "text": ([["1", "2"]], TypeError, "numeric"), "bytes": ([[b"1", b"2"]], TypeError, "numeric"),
+    "objects": ([[object(), 1]], TypeError, "numeric"), "complex": (X * 1j, TypeError, "complex"), "complex objects": ((X * 1j).astype(object), TypeError, "numeric"), "dates": (np.array([["2024-01-01", "2024-01-02"]], "M8[D]"), TypeError, "datetime"),
+    "structured": (np.zeros(3, [("a", float), ("b", float)]), TypeError, "numeric"), "dict": ({"a": [1, 2]}, TypeError, "numeric"), "generator": ((r for r in X), TypeError, "numeric"), "number": (3.0, ValueError, "two dimensions"),
+    "three dimensions": (X[None], ValueError, "two dimensions"), "series": (pd.Series([1.0, 2.0]), ValueError, "two dimensions"), "no columns": (pd.DataFrame(index=range(3)), ValueError, "empty"), "ragged": ([[1, 2], [3]], ValueError, "rectangular"),
+    "categories": (pd.DataFrame({"a": [1.0, 2.0], "b": pd.Categorical([1, 2])}), TypeError, "column 'b'"), "words": (pd.DataFrame({"a": [1.0, 2.0], "b": ["u", "v"]}), TypeError, "column 'b'"),
+    "arrow text": (pd.DataFrame({"a": pd.array(["1"], dtype="string[pyarrow]"), "b": [1.0]}), TypeError, "column 'a'"), "arrow times": (pd.DataFrame({"a": pd.to_datetime(["2024"]), "b": [1.0]}).astype({"a": "timestamp[ns][pyarrow]"}), TypeError, "column 'a'"),
+    "nullable gap": (pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [1.0, 2.0]}), ValueError, "row 1, column 0"), "arrow gap": (pd.DataFrame({"a": [1.0, 2.0], "b": pd.array([1.0, None], dtype="double[pyarrow]")}), ValueError, "row 1, column 1"),
+    "truth gap": (pd.DataFrame({"a": pd.array([True, None], dtype="boolean"), "b": [1.0, 2.0]}), ValueError, "missing"),
+}
+
+
+@EACH
+@pytest.mark.parametrize("kind", REFUSED)
+def test_tables_that_are_refused(f, kind):
+    table, error, words = REFUSED[kind]
+    for name in "xy":
+        if kind == "generator": table = (r for r in X)
+        with pytest.raises(error, match=f"`{name}`.*{words}"): f(*((table, Y) if name == "x" else (X, table)))
+
+
+def test_frames_with_other_columns():
+    a, b = pd.DataFrame(X, columns=["u", "v"]), pd.DataFrame(Y, columns=["v", "u"])
+    for f in (kms_distance, kms_test):
+        with pytest.raises(ValueError, match="`y` has the column 'v' where `x` has 'u'"): f(a, b)
+    assert number(kms_distance(a, b[["u", "v"]].to_numpy())) == number(kms_distance(X, Y[:, ::-1]))
+
+
+# --- missing values -------------------------------------------------------------------------------------------------------
+
+def test_rows_with_missing_values_are_left_out_on_request():
+    gaps, w = np.insert(X, [0, 4, 12], [[np.nan, 1], [2, np.nan], [np.nan, np.nan]], axis=0), np.insert(np.arange(1.0, 13), [0, 4, 12], 9)
+    expected, res = kms_distance(X, Y, x_weights=np.arange(1, 13)), kms_distance(gaps, Y, x_weights=w, nan_policy="omit")
+    assert_allclose(number(res), number(expected), rtol=1e-12)
+    assert "3 of 15 rows of `x` left out for missing values" in res.message and res.coupling.shape == (12, 12)
+    both = kms_distance(pd.DataFrame(gaps).convert_dtypes(), gaps, nan_policy="omit")
+    assert both.upper == 0 and both.message.count("3 of 15 rows") == 2
+    assert kms_distance(X, Y, nan_policy="omit").message == kms_distance(X, Y).message
+
+
+@pytest.mark.parametrize("options, words", [
+    ({}, "`x` has 1 missing"), ({"nan_policy": "raise"}, "`x` has 1 missing"), ({"nan_policy": "propagate"}, "`nan_policy`.*'propagate'"), ({"nan_policy": None}, "`nan_policy`"),
+    ({"nan_policy": "omit", "x_weights": [0, 1]}, "`x_weights` must not sum to zero"), ({"nan_policy": "omit", "x_weights": [1]}, r"`x_weights` must have shape \(2,\)"), ({"nan_policy": "omit", "x_weights": [1, np.nan]}, "`x_weights` must be finite")])
+def test_missing_values_are_refused(options, words):
+    with pytest.raises(ValueError, match=words): kms_distance([[1.0], [np.nan]], [[2.0]], **options)
+
+
+def test_nothing_left_and_infinite_values():
+    with pytest.raises(ValueError, match="`y` has no row without missing values"): kms_distance([[1.0]], [[np.nan]], nan_policy="omit")
+    with pytest.raises(ValueError, match="`x` has 1 missing or infinite values"): kms_distance([[np.inf], [np.nan]], [[2.0]], nan_policy="omit")
+
+
+# --- tiny and degenerate samples ------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("kernel", [None, Gaussian(1.0), Laplace(1.0), Linear(), rbf_kernel])
+def test_one_point_against_one_point(kernel):
+    for x, y in (([[0.0]], [[1.0]]), ([[2.0, 5.0]], [[2.0, 4.0]]), ([[7]], [[7]])):
+        for p in (1, 1.5, 2, 3):
+            k = kernel or Gaussian(1.0)
+            z = np.vstack([x, y]).astype(float)
+            K = k(z, z)
+            res = kms_distance(x, y, kernel=k, p=p)
+            assert_allclose([res.lower, res.upper], np.sqrt(K[0, 0] + K[1, 1] - 2 * K[0, 1]), rtol=2e-3, atol=1e-12)     # p = 1 has a tangent's slack
+
+
+def test_samples_too_small_for_the_test():
+    for x, y, name in ((X[:1], Y, "x"), (X, Y[:1], "y")):
+        for method in ("panel", "split"):
+            with pytest.raises(ValueError, match=f"`{name}` needs at least 2 rows"): kms_test(x, y, method=method)
+    for n in (2, 3):
+        for method in ("panel", "split"): assert 1 / 10 < kms_test(X[:n], Y[:2], method=method, rng=0, n_resamples=99).pvalue <= 1      # so few rows prove nothing
+
+
+@pytest.mark.parametrize("method", ["panel", "split"])
+@pytest.mark.parametrize("kernel", [None, Linear()])
+def test_pvalues_of_constant_and_discrete_samples(kernel, method):
+    ones, options = np.ones((8, 3)), dict(kernel=kernel, method=method)
+    assert kms_test(ones, ones, rng=0, **options).pvalue == 1
+    assert kms_test(X, Y, rng=0, n_resamples=1, **options).pvalue in (0.5, 1)
+    outlier = ones.copy(); outlier[-1, 0] = 9                                        # whoever owns it, every relabelling looks alike
+    assert min(kms_test(outlier[:4], outlier[4:], rng=s, n_resamples=99, **options).pvalue for s in range(10)) > 0.4
+    rng = np.random.default_rng(0)                                                    # values on a grid, scaled so that they are not exact
+    pvalues = [kms_test(0.1 * rng.integers(0, 2, (20, 1)), 0.1 * rng.integers(0, 2, (20, 1)), rng=s, n_resamples=19, **options).pvalue for s in range(40)]
+    assert np.mean(np.array(pvalues) <= 0.1) <= 0.25                                  # 0.1 expected, five standard errors
+
+
+@pytest.mark.parametrize("method", ["panel", "split"])
+@pytest.mark.parametrize("scale", [1e-290, 1e-12, 1e16, 1e150])
+def test_pvalues_have_no_units(scale, method):
+    options = dict(method=method, rng=0, n_resamples=99)
+    assert kms_test(X * scale, Y * scale, p=3, **options).pvalue == kms_test(X, Y, p=3, **options).pvalue
+    if 1e-150 < scale < 1e150: assert kms_test(X * scale, Y * scale, kernel=Linear(), **options).pvalue == kms_test(X, Y, kernel=Linear(), **options).pvalue
+
+
+def test_far_from_the_origin():
+    a, b = kms_distance(X, Y, kernel=Linear()), kms_distance(X + 1e9, Y + 1e9, kernel=Linear())
+    assert_allclose(number(b), number(a), rtol=1e-4)                                 # the sixth digit of the data is lost already
+    assert number(kms_distance([[1e16, 0.0]], [[1e16, 3.0]], kernel=Linear()))[0] == pytest.approx(3, rel=1e-6)
+
+
+# --- kernels that are none ------------------------------------------------------------------------------------------------
+
+def with_corner(value):
+    "A Gaussian Gram matrix in which the largest row's entry with itself is something else."
+    def kernel(a, b):
+        K = rbf_kernel(a, b)
+        return np.where((a[:, None] == b).all(2) & (a.sum(1) == np.vstack([X, Y]).sum(1).max())[:, None], value, K)
+    return kernel
+
+
+BAD_KERNELS = {
+    "asymmetric": (lambda a, b: rbf_kernel(a, b) * (1 + np.arange(len(b))), "asymmetric"), "indefinite": (lambda a, b: -np.linalg.norm(a[:, None] - b, axis=2), "semidefinite"), "negative": (lambda a, b: -rbf_kernel(a, b), "negative diagonal"),
+    "sigmoid": (lambda a, b: np.tanh(5 * a @ b.T - 3), "semidefinite|negative diagonal"), "nan": (lambda a, b: np.full((len(a), len(b)), np.nan), "not finite"), "inf": (with_corner(np.inf), "not finite"), "corner": (with_corner(-0.5), "negative diagonal|semidefinite"),
+    "shape": (lambda a, b: rbf_kernel(a, b)[:-1], "shape"), "scalar": (lambda a, b: 1.0, "shape"), "complex": (lambda a, b: 1j * rbf_kernel(a, b), "real"), "text": (lambda a, b: np.full((len(a), len(b)), "1"), "real"), "none": (lambda a, b: None, "shape"),
+    "sparse": (lambda a, b: sparse.csr_array(rbf_kernel(a, b)), "dense"), "objects": (lambda a, b: rbf_kernel(a, b).astype(object), "real"),
+}
+
+
+@EACH
+@pytest.mark.parametrize("kind", BAD_KERNELS)
+def test_kernels_that_are_none(f, kind):
+    kernel, words = BAD_KERNELS[kind]
+    if f is EACH.args[1][2] and kind in ("inf", "corner"): return                     # one entry of one row, which the fit need not see
+    with pytest.raises(ValueError, match=f"`kernel` .*({words})"): f(X, Y, kernel=kernel)
+
+
+@pytest.mark.parametrize("kind", ["nan", "inf", "corner", "shape", "indefinite"])
+def test_kernels_that_are_none_seen_through_a_few_features(kind):
+    with pytest.raises(ValueError, match="`kernel` "): kms_distance(X, Y, kernel=BAD_KERNELS[kind][0], n_features=4, rng=3)
+
+
+def test_kernels_are_not_refused_for_their_rounding():
+    "Single precision, polynomials of large numbers, nearly constant and low-rank kernels."
+    from sklearn.metrics.pairwise import chi2_kernel, laplacian_kernel, polynomial_kernel
+    rng = np.random.default_rng(0)
+    single = lambda gamma: lambda a, b: rbf_kernel(a.astype(np.float32), b.astype(np.float32), gamma=gamma)
+    for d in (1, 10):
+        x, y = rng.uniform(size=(100, d)), rng.uniform(size=(100, d))
+        for kernel in (single(1), single(100), laplacian_kernel, chi2_kernel, lambda a, b: polynomial_kernel(100 * a, 100 * b, degree=5), lambda a, b: rbf_kernel(a, b, gamma=1e-8), lambda a, b: a @ b.T):
+            for n in (5, 99, None): kernels.pooled_features(kernel, x, y, n_features=n, rng=rng)
+
+
+@EACH
+@pytest.mark.parametrize("kernel", ["rbf", 1.0, Gaussian, [1], {}])
+def test_things_that_are_no_kernel(f, kernel):
+    with pytest.raises(TypeError, match="`kernel` must be a kernel object"): f(X, Y, kernel=kernel)
+
+
+def test_an_error_inside_a_kernel_is_passed_on():
+    def kernel(a, b): raise ZeroDivisionError("mine")
+    with pytest.raises(ZeroDivisionError, match="mine"): kms_distance(X, Y, kernel=kernel)
+
+
+# --- parts that fail ------------------------------------------------------------------------------------------------------
+
+def fail_from(call, f, error):
+    "The function f until its call number `call`, an error from then on."
+    calls = []
+    def replacement(*args, **kwargs):
+        calls.append(1)
+        if len(calls) >= call: raise error
+        return f(*args, **kwargs)
+    return replacement
+
+
+def still_valid(res, truth):
+    assert not res.converged and "converged" not in res.message.split(";")[0]
+    assert 0 <= res.lower <= res.relaxation <= res.upper < np.inf and res.lower <= truth.upper and truth.lower <= res.upper
+    assert_allclose(res.coupling.sum(1), 1 / 12, rtol=1e-9); assert_allclose(res.coupling.sum(0), 1 / 12, rtol=1e-9)
+
+
+TRUTH = {p: kms_distance(X, Y, p=p, kernel=Gaussian(0.3), tol=0.01) for p in (1.5, 2)}
+
+
+@pytest.mark.parametrize("p", [1.5, 2])
+@pytest.mark.parametrize("call", [1, 3])
+@pytest.mark.parametrize("part", ["master", "optimal_coupling", "eigh"])
+def test_a_solver_that_fails_leaves_a_valid_interval(monkeypatch, p, call, part):
+    error = np.linalg.LinAlgError("Eigenvalues did not converge") if part == "eigh" else RuntimeError("the solver failed")
+    for module in (bundle, mirror):
+        if hasattr(module, part): monkeypatch.setattr(module, part, fail_from(call, getattr(module, part), error))
+    res = kms_distance(X, Y, p=p, kernel=Gaussian(0.3), tol=1e-9)
+    still_valid(res, TRUTH[p])
+    assert str(error) in res.message
+
+
+@pytest.mark.parametrize("call", [1, 3])
+def test_mirror_ascent_whose_transport_fails(monkeypatch, call):
+    monkeypatch.setattr(mirror, "optimal_coupling", fail_from(call, mirror.optimal_coupling, RuntimeError("the solver failed")))
+    still_valid(kms_distance(X, Y, kernel=Gaussian(0.3), method="mirror", tol=1e-9), TRUTH[2])
+
+
+def test_transport_that_reaches_its_iteration_limit(monkeypatch):
+    import ot
+    truth, emd = kms_distance(X, Y[:9], kernel=Gaussian(0.3)), ot.emd
+    monkeypatch.setattr(ot, "emd", lambda *args, **kwargs: emd(*args, **{**kwargs, "numItermax": 1}))
+    with pytest.raises(RuntimeError, match="optimal transport solver failed"): transport.optimal_coupling(np.random.default_rng(0).random((12, 9)), np.full(12, 1 / 12), np.full(9, 1 / 9))
+    for method in ("bundle", "mirror"):
+        res = kms_distance(X, Y[:9], kernel=Gaussian(0.3), method=method)
+        assert not res.converged and "transport solver failed" in res.message and res.lower <= truth.upper and truth.lower <= res.upper
+    t = kms_test(X, Y[:9], method="split", kernel=Gaussian(0.3), rng=0, n_resamples=19)                # a worse witness, and still a valid p-value
+    assert 0 < t.pvalue <= 1
+
+
+def test_transport_with_wrong_marginals_is_noticed(monkeypatch):
+    import ot
+    emd = ot.emd
+    def wrong(*args, **kwargs):
+        plan, log = emd(*args, **kwargs)
+        return plan * 1.001, log
+    monkeypatch.setattr(ot, "emd", wrong)
+    res = kms_distance(X, Y[:9])
+    assert not res.converged and "marginals off by" in res.message and 0 < res.lower <= res.upper
+
+
+@pytest.mark.parametrize("solution", ["nan", "zero"])
+def test_clarabel_that_returns_nothing_usable(monkeypatch, solution):
+    import clarabel
+    Real = clarabel.DefaultSolver
+    class Failed:
+        def __init__(self, *args): self.real = Real(*args)
+        def solve(self):
+            s = self.real.solve()
+            value = np.nan if solution == "nan" else 0.0
+            return type("Solution", (), dict(x=[value] * len(s.x), z=[value] * len(s.z), status="NumericalError"))
+    monkeypatch.setattr(clarabel, "DefaultSolver", Failed)
+    res = kms_distance(X, Y, kernel=Gaussian(0.3), tol=1e-9)
+    still_valid(res, TRUTH[2])
+    assert "master problem failed: NumericalError" in res.message
+
+
+def test_cvxpy_that_fails(monkeypatch):
+    import cvxpy as cp
+    truth = kms_distance(X, Y)
+    def fail(*args, **kwargs): raise cp.error.SolverError("no")
+    monkeypatch.setattr(cp.Problem, "solve", fail)
+    still_valid(kms_distance(X, Y, method="cvxpy"), truth)
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("n, options, words", [
+    (40, dict(kernel=Gaussian(1.0)), "Gram matrix of 80 distinct rows.*set `n_features`, or subsample"), (40, dict(kernel=Gaussian(1.0), n_features=70), "70 features.*smaller `n_features`"),
+    (400, dict(kernel=Linear()), "transport between 400 and 400 rows.*`method`='local'"), (3000, dict(kernel=Linear(), method="local"), "factor of 6000 rows with 5 columns.*fewer columns")])
+def test_memory_is_estimated_before_it_is_used(monkeypatch, n, options, words):
+    monkeypatch.setattr(kernels, "MEMORY_LIMIT", 100_000 if n < 100 else 1_000_000)
+    x = np.random.default_rng(0).normal(size=(2 * n, 5))
+    with pytest.raises(ValueError, match=words + ".*MEMORY_LIMIT"): kms_distance(x[:n], x[n:], method=options.pop("method", "bundle"), **options)
+
+
+def test_too_much_is_refused_at_once():
+    code = ("import numpy as np, resource; from kms_nb import Gaussian, Linear, kms_distance\n"
+            "x = np.arange(200_000.)[:, None]; resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, -1))\n"
+            "for o in (dict(kernel=Gaussian(1.), n_features=100_000), dict(kernel=Linear(), method='bundle')):\n"
+            "    try: kms_distance(x, x + 1, **o)\n"
+            "    except ValueError as e: print(e)")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout.count("GB of memory") == 2, done.stderr
+
+
+# --- determinism ----------------------------------------------------------------------------------------------------------
+
+def test_processes_and_threads_agree():
+    code = ("from kms_nb import *; from kms_nb.data import blob\nx, y = blob(60, 20, variance=4, rng=0)\n"
+            "r, n, t = kms_distance(x, y), kms_distance(x, y, n_features=40, rng=1), kms_test(x, y, rng=1)\n"
+            "print(*map(repr, (r.lower, r.upper, n.lower, n.upper, t.statistic, t.pvalue)))")
+    def run(**env): return [*map(float, subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=os.environ | env, capture_output=True, text=True, check=True).stdout.split())]
+    one, again, two = run(OPENBLAS_NUM_THREADS="1"), run(OPENBLAS_NUM_THREADS="1", PYTHONHASHSEED="7"), run(OPENBLAS_NUM_THREADS="2")
+    assert one == again
+    assert_allclose(two, one, rtol=2e-3)
+    assert two[-1] == one[-1]
+
+
+def test_the_global_random_state_is_left_alone():
+    import random
+    before, theirs = np.random.get_state()[1].tolist(), random.getstate()
+    for method in ("bundle", "mirror", "local", "cvxpy"): kms_distance(X, Y, method=method)
+    kms_distance(X, Y, n_features=5); kms_test(X, Y); kms_test(X, Y, rng=0)
+    assert np.random.get_state()[1].tolist() == before and random.getstate() == theirs
+    np.random.seed(0); a = number(kms_distance(X, Y, n_features=5))
+    np.random.seed(1); assert number(kms_distance(X, Y, n_features=5)) == a
+
+
+# --- results --------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("options", [{}, {"p": 1.5}, {"p": 3}, {"n_features": 4}, {"kernel": Linear()}, {"kernel": rbf_kernel}, {"method": "local"}, {"x_weights": np.arange(1, 13)}, {"max_iter": 1}])
+def test_results_can_be_written_as_json(options):
+    res = kms_distance(X, Y, **options)
+    got = json.loads(json.dumps(res.to_dict(), allow_nan=False))
+    for name in ("p", "lower", "upper", "relaxation", "gap", "rank", "n_iter", "converged", "message", "method"): assert got[name] == getattr(res, name) and type(got[name]) in (int, float, bool, str)
+    assert got["kernel"] == repr(res.projector.kernel) and got["history"] == [list(h) for h in res.history]
+    equal = kms_distance(X, X).to_dict()
+    assert json.loads(json.dumps(equal))["upper"] == 0
+
+
+# --- files from strangers -------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    "Run `kms ARGS` in an empty folder; give back status, output and error output."
+    monkeypatch.chdir(tmp_path)
+    def call(*args):
+        status = main([str(a) for a in args])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err and err.count("\n") <= 1 and len(err) < 2000
+        return status, out, err
+    pd.DataFrame(X, columns=["u", "v"]).to_csv("good.csv", index=False)
+    return call
+
+
+NUMBERS = "u,v\n" + "".join(f"{a:.3f},{b:.3f}\n" for a, b in Y)
+STRANGE = {
+    "binary": (b"\x7fELF\x02\x01\x01" + bytes(2000), "does not look like text"), "image": (b"\x89PNG\r\n\x1a\n" + bytes(200), "does not look like text"), "null bytes": (NUMBERS.replace(".", "\0").encode(), "does not look like text"),
+    "one null byte": (NUMBERS.encode() + b"1,\x002\n", "does not look like text"), "utf-16 without a mark": (NUMBERS.encode("utf-16-le"), "does not look like text"), "utf-32": (NUMBERS.encode("utf-32"), "does not look like text"),
+    "half a utf-16 letter": (NUMBERS.encode("utf-16")[:-1], "does not look like text"), "escape sequences": (NUMBERS.replace("u", "\x1b[31mu").encode(), "does not look like text"), "undefined letters": (NUMBERS.replace("u", "\xff\x81").encode("latin-1"), "does not look like text"),
+    "a very long field": (b"u,v\n" + b"1" * 300_000 + b",2\n", "cannot be split into fields"), "an open quote": (b'u,v\n"' + b"1,2\n" * 50_000, "cannot be split into fields"), "a very long line": (b"u" * 2_000_000, "cannot be split into fields"),
+    "names twice": (("a" * 5000 + "," + "a" * 5000 + "\n1,2\n").encode(), "occurs 2 times"), "many digits": (b"u,v\n" + b"9" * 400 + b",2\n1,2\n", "infinite values"), "a thousand commas": (b"u,v\n1,2" + b"," * 1000 + b"\n", "line 2 has 1002 fields"),
+    "html": (b"<html><body>Not found, sorry; see below</body></html>\n<p>x</p>\n", "kms: error"), "json": (b'{"u": [1, 2], "v": [3, 4]}', "kms: error"), "formulas": (b'u,v\n"=1+1",2\n"=cmd|calc",3\n', "'u'"),
+    "python": (b"u,v\n__import__('os').system('touch pwned'),2\n1,2\n", "mixes numbers and text"), "shell": (b"u,v\n$(touch pwned),2\n`touch pwned`,3\n", "'u'"),
+}
+
+
+@pytest.mark.parametrize("command", ["test", "distance"])
+@pytest.mark.parametrize("kind", STRANGE)
+def test_strange_files(run, tmp_path, kind, command):
+    content, words = STRANGE[kind]
+    Path("bad.csv").write_bytes(content)
+    status, out, err = run(command, "good.csv", "bad.csv")
+    assert (status, out) == (2, "") and words in err and "bad.csv" in err
+    Path("bad.csv.gz").write_bytes(gzip.compress(content))
+    assert words in run(command, "good.csv", "bad.csv.gz")[2]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.csv", "bad.csv.gz", "good.csv"]
+
+
+def test_files_that_are_too_large(run, monkeypatch):
+    "The limits, lowered: of a file, of what a small gzip file holds, of the number of fields, of a Parquet file."
+    from kms_nb import data
+    monkeypatch.setattr(data, "_MOST_BYTES", 3_000_000); monkeypatch.setattr(data, "_MOST_FIELDS", 100_000); monkeypatch.setattr(data, "_MOST_CELLS", 10)
+    Path("long.csv").write_text("u,v\n" + "1.000000000,2.000000000\n" * 140_000)
+    assert "long.csv holds more than 3 MB of text; store the table as a Parquet file" in run("test", "good.csv", "long.csv")[2]
+    with gzip.open("bomb.csv.gz", "wb") as file:
+        for _ in range(50): file.write(bytes(1_000_000))
+    assert Path("bomb.csv.gz").stat().st_size < 100_000 and "bomb.csv.gz holds more than 3 MB" in run("test", "good.csv", "bomb.csv.gz")[2]
+    Path("many.csv").write_text("u,v\n" + "1,2\n" * 60_000)
+    assert "many.csv has more than" in run("test", "good.csv", "many.csv")[2]
+    pd.DataFrame(X).to_parquet("many.parquet")
+    assert "many.parquet has 24 cells, more than 10" in run("test", "good.csv", "many.parquet")[2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_AS")
+@pytest.mark.parametrize("write", [
+    "import gzip\nwith gzip.open('bad.csv.gz', 'wb', 1) as f:\n    for _ in range(2000): f.write(b'1' * 1_000_000)",                     # 2 GB in a few MB, one field
+    "with open('bad.csv', 'wb') as f: f.truncate(5 * 2**30)",                                                                           # 5 GB of null bytes
+    "import os; os.symlink('/dev/zero', 'bad.csv')"])
+def test_memory_stays_bounded_whatever_the_file(run, tmp_path, write):
+    code = f"{write}\nimport glob, resource, kms_nb.cli; resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, -1))\nprint(kms_nb.cli.main(['test', 'good.csv', *glob.glob('bad*')]))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "2\n" and "MB of text" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_many_columns(run):
+    "A hundred thousand columns."
+    rng = np.random.default_rng(0)
+    with open("a.csv", "w") as file:
+        print(*(f"c{i}" for i in range(100_000)), sep=",", file=file)
+        for row in rng.integers(0, 10, (2, 100_000)): print(*row, sep=",", file=file)
+    Path("twice.csv").write_text(",".join(["c"] * 100_000) + "\n" + ",".join(["1"] * 100_000) + "\n")
+    assert "the column name 'c' occurs 100000 times" in run("distance", "a.csv", "twice.csv")[2]
+    status, out, err = run("distance", "a.csv", "a.csv", "--columns", "c1,c2,c99999")
+    assert (status, err) == (0, "") and "3 features" in out
+
+
+def test_many_levels_are_refused_before_they_become_features(run, monkeypatch):
+    monkeypatch.setattr(kernels, "MEMORY_LIMIT", 200_000)
+    pd.DataFrame({f"t{i}": [f"w{j % 97}" for j in range(200)] for i in range(9)}).to_csv("t.csv", index=False)
+    status, out, err = run("test", "t.csv", "t.csv")
+    assert status == 2 and "GB of memory" in err and "leave out text columns by naming the others in --columns" in err
+
+
+def test_names_cannot_command_the_terminal(run):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"\x1b[2J\x9b31m": rng.normal(size=20), "v\n\u202ew": rng.normal(size=20), "g": ["\x1b]0;title\x07"] * 10 + ["b\r\x08"] * 10})
+    table.to_parquet("t.parquet")
+    for command in (["distance", "t.parquet", "--by", "g"], ["distance", "t.parquet", "t.parquet"], ["test", "t.parquet", "--by", "g", "--n-resamples", 9], ["distance", "t.parquet", "--by", "\x1b[2J"], ["distance", "t.parquet", "--by", "g", "--json"]):
+        status, out, err = run(*command)
+        assert all(c.isprintable() or c == "\n" for c in out + err), ascii(out + err)
+        assert (status == 0) == ("\x1b[2J" not in command)
+
+
+def test_damaged_parquet_files(run):
+    pd.DataFrame(X, columns=["u", "v"]).to_parquet("t.parquet")
+    whole, rng = Path("t.parquet").read_bytes(), np.random.default_rng(0)
+    for _ in range(150):
+        damaged = bytearray(whole[: rng.integers(8, len(whole) + 1)] if rng.random() < 0.2 else whole)
+        for i in rng.integers(0, len(damaged), rng.integers(1, 5)): damaged[i] = rng.integers(0, 256)
+        Path("bad.parquet").write_bytes(damaged)
+        try: read_table("bad.parquet")
+        except ValueError as error: assert "bad.parquet" in str(error)
+
+
+def test_random_bytes_and_damaged_tables_are_read_or_refused(run):
+    rng, whole = np.random.default_rng(0), NUMBERS.encode()
+    for i in range(300):
+        if i % 3: 
+            damaged = bytearray(whole)
+            for j in rng.integers(0, len(damaged), rng.integers(1, 9)): damaged[j] = rng.choice(list(b'",;\t\n\r\'\\- eE.0\xff\xe9#='))
+        else: damaged = bytes(rng.integers(1, 256, rng.integers(0, 60), dtype=np.uint8))
+        Path("bad.csv").write_bytes(damaged)
+        try: table = read_table("bad.csv")
+        except ValueError as error: assert "bad.csv" in str(error)
+        else: assert table.shape[0] > 0 and all(isinstance(c, str) for c in table.columns)
+
+
+def test_nothing_in_the_library_runs_what_it_reads():
+    import re
+    for path in (ROOT / "kms_nb").glob("*.py"):
+        found = re.findall(r"(?<![\w.])(?:eval|exec)\(|\bpickle\b|os\.system|subprocess|read_pickle|allow_pickle=True|__import__|shell=True|yaml\.load\(", path.read_text(encoding="utf-8"))
+        assert not found, f"{path.name}: {found}"
+
+
+@pytest.mark.parametrize("options", [["--plot", "good.csv"], ["--plot", "old.png"], ["--plot", "OLD.PNG"]])
+def test_no_file_is_replaced_without_force(run, tmp_path, options):
+    for name in ("old.png", "OLD.PNG"): Path(name).write_bytes(b"mine")
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    assert run("distance", "good.csv", "good.csv", *options)[0] == 2
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("scale", ["e16", "e-12"])
+def test_numbers_of_any_size_on_the_command_line(run, scale):
+    a, b = NUMBERS.splitlines(), pd.DataFrame(X, columns=["u", "v"]).round(3).to_csv(index=False).splitlines()
+    def files(end):
+        for name, lines in (("a", a), ("b", b)): Path(f"{name}{end or 1}.csv").write_text("\n".join([lines[0]] + [",".join(f + end for f in line.split(",")) for line in lines[1:]]))
+        return f"a{end or 1}.csv", f"b{end or 1}.csv"
+    for options in ([], ["--raw"]):
+        one, other = (json.loads(run("test", *files(end), *options, "--json", "--n-resamples", 99)[1]) for end in ("", scale))
+        assert other["pvalue"] == one["pvalue"] and other["distance"]["upper"] == pytest.approx(one["distance"]["upper"], rel=1e-3)
