@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test docs bench notebooks readme clean katex
+.PHONY: help demo test docs bench power experiments fuzz notebooks readme clean katex
 
 help:  ## list the targets
 	sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,6 +27,18 @@ docs: $(VENV)/.dev katex  ## build the site into _docs/
 bench: $(VENV)/.base  ## time the solvers against each other
 	echo "bench: solvers of kms_distance"
 	$(BIN)/python bench/bench_solvers.py
+
+power: $(VENV)/.dev  ## measure level and power of the tests; goes on where it was stopped
+	echo "power: level and power, stored in bench/power_results.csv"
+	$(BIN)/python bench/power.py
+
+experiments: $(VENV)/.dev  ## compute what is missing of the paper's figures and tables
+	echo "experiments: figures and tables, stored in bench/experiments/"
+	$(BIN)/python bench/experiments.py
+
+fuzz: $(VENV)/.dev  ## property tests with many more examples (FUZZ_SECONDS=3600)
+	echo "fuzz: property tests"
+	$(BIN)/python -m pytest -q tests/test_properties.py --hypothesis-profile=fuzz
 
 notebooks: $(VENV)/.dev  ## export the library, run every notebook and store its outputs
 	echo "notebooks: export, run, clean"

@@ -31,7 +31,7 @@ setup(
     python_requires=f">={s['min_python']}",
     packages=find_packages(include=[s["lib_name"], s["lib_name"] + ".*"]),
     install_requires=lines("requirements"),
-    extras_require={"dev": lines("dev_requirements")},
+    extras_require={"dev": lines("dev_requirements"), "study": lines("study_requirements")},
     entry_points={
         "console_scripts": lines("console_scripts"),
         "nbdev": [f"{s['lib_name']}={s['lib_name']}._modidx:d"],

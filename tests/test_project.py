@@ -55,7 +55,7 @@ def test_library_does_not_use_development_tools():
 
 
 def test_modules_import_one_way():
-    order = "kernels bounds hardness transport mirror rank distance testing data cli".split()
+    order = "kernels bounds hardness transport mirror oracles rank bundle local exact distance panel testing projector groups baselines data cli".split()
     for position, name in enumerate(order):
         if not (path := ROOT / f"kms_nb/{name}.py").exists():
             continue
@@ -81,7 +81,7 @@ def test_continuous_integration_runs_the_readme_command():
 
 def test_make_help_names_each_target():
     shown = subprocess.run(["make", "--no-print-directory", "help"], cwd=ROOT, text=True, capture_output=True, check=True).stdout
-    for target in ("demo", "test", "docs", "bench", "notebooks", "readme", "clean"):
+    for target in ("demo", "test", "docs", "bench", "power", "experiments", "fuzz", "notebooks", "readme", "clean"):
         assert f"make {target} " in shown
 
 
