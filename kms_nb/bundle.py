@@ -324,11 +324,11 @@ def subsample(problem, size, rng):
     (i, a), (j, b) = draw(problem.a), draw(problem.b)
     return Problem(problem.phi[i].astype(float, copy=False), problem.psi[j].astype(float, copy=False), a, b)
 
-def starting_point(problem, p, exact, rng):
+def starting_point(problem, p, exact, rng, max_seconds=None):
     "Factor W (r, q) at which the bundle method starts."
     r, size = problem.phi.shape[1], START if exact else 10 * START
     if max(len(problem.a), len(problem.b)) > 1.5 * size:
-        small = bundle(subsample(problem, size, rng), p=p, tol=0.01, max_iter=30, exact=exact, rng=rng)
+        small = bundle(subsample(problem, size, rng), p=p, tol=0.01, max_iter=30, max_seconds=max_seconds, exact=exact, rng=rng)
         if small.message == "interrupted": raise KeyboardInterrupt
         return small.factor
     return np.eye(r) / np.sqrt(r) if exact else (problem.mean_difference / np.linalg.norm(problem.mean_difference))[:, None]
@@ -339,14 +339,14 @@ def bundle(problem, *, p=2, tol=1e-3, max_iter=300, max_seconds=None, exact=True
 
     exact: call an exact transport solver; False: directions and sorting only, for large samples, where the gap closes only if the relaxation has a
     rank-one solution. rng: numpy Generator for the starting vectors of block iterations. An interrupt, a failing oracle, max_iter, or max_seconds, looked at between
-    iterations, end the run with converged=False and the best bounds so far. Beyond 600 features the bounds in `history` are estimates; the one returned is proved.
+    iterations, end the run with converged=False and the best bounds so far. Beyond 600 features, or with features in single precision, the bounds in `history` are estimates; the one returned is proved.
     Source: Helmberg and Rendl (2000) for the bundle, Overton (1992) for the second-order term."""
     deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
     state, history, message = None, [], f"stopped after {max_iter} iteration{'s' * (max_iter > 1)}"
     bar = _progress_bar(max_iter, progress)
     try:
         rng = np.random.default_rng(0) if rng is None else rng
-        state = _Bundle(problem, p, tol, exact, rng, starting_point(problem, p, exact, rng))
+        state = _Bundle(problem, p, tol, exact, rng, starting_point(problem, p, exact, rng, max_seconds))
         saved, proved = state.snapshot(), (np.inf, None)
         margin = (problem.phi.shape[1] + len(problem.a) + len(problem.b)) * np.finfo(float).eps
         estimated = isinstance(state.cuts, SparseCuts) or state.cuts.single

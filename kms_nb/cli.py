@@ -94,7 +94,7 @@ def _parser():
         if name == "test": command.add_argument("--alpha", type=float, default=0.05, help="level of the test (default 0.05)")
         if name == "distance":
             command.add_argument("--p", type=float, default=2.0, help="order of the Wasserstein distance, at least 1; the bounds can be tight from 1 to 2 (default 2)")
-            command.add_argument("--tol", type=float, default=1e-3, help="relative gap of the bounds to aim at (default 0.001)")
+            command.add_argument("--tol", type=float, default=1e-3, help="gap of the solver to aim at, relative, in p-th powers (default 0.001)")
             command.add_argument("--max-iter", type=int, metavar="N", help="most iterations of the solver (default: its own)")
             command.add_argument("--method", default="auto", choices=_SOLVERS, help="solver (default auto)")
         _add_shared(command, "kms_demo.png, or kms_demo-1.png, ... if that exists" if name == "demo" else "none")
@@ -202,7 +202,7 @@ def _save(path, pair, projector, test=None):
     plot_projections(u, v, ax=left, labels=labels)
     if test: test.plot(ax=right)
     else: plot_witness(projector, pair.x, pair.y, ax=right, labels=labels, names=names)
-    if test: fig.supxlabel(f"left: values of the {test.witness_kind} witness, which carries the evidence", fontsize=8, color="0.4")
+    if test: fig.supxlabel(f"left: values of the {test.witness_kind} witness, the strongest of the panel", fontsize=8, color="0.4")
     elif any("standardised" in n for n in pair.notes): fig.supxlabel("right: numbers in pooled standard deviations from the pooled mean", fontsize=8, color="0.4")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)                                # a script that the font lacks is drawn as boxes
@@ -256,7 +256,8 @@ def _distance_lines(res, pair, args):
     meaning = f"the largest Wasserstein distance of order {res.p:g} between the samples' values under one function of norm 1, {scale}"
     lines = [("distance", f"{res.lower:.6g} <= KMS_{res.p:g} <= {res.upper:.6g}: {meaning}")]
     exact = "is exact up to the gap" if res.rank == 1 else "need not be exact"
-    if res.p <= 2: lines.append(("rank", f"{res.rank}: the relaxation {exact}"))
+    if res.method == "exact": lines.append(("bounds", "proved by branch and bound"))
+    elif res.p <= 2: lines.append(("rank", f"{res.rank}: the relaxation {exact}"))
     return lines + [("note", f"Solver: {_words(n, args)}.") for n in res.message.split("; ")[int(res.converged):] if not n.startswith("method ")]
 
 def _test_lines(t, seed):
@@ -264,7 +265,7 @@ def _test_lines(t, seed):
     from kms_nb.data import _count
     n = len(t.null_distribution)
     lines = [("test", f"{_count(len(t.evidence), 'member')} of the panel (kernels and witnesses), {_count(n, 'relabelling')}; seed {seed}"),
-             ("strongest", f"{t.witness_kind} witness, {t.kernel}"),
+             ("strongest", f"{t.witness_kind} witness, {type(t.kernel).__name__}" + (f", bandwidth {t.kernel.bandwidth:.6g}" if hasattr(t.kernel, "bandwidth") else "")),
              ("statistic", f"{t.statistic:.6g} (threshold {t.threshold:.6g} at alpha = {t.alpha:g})")]
     if (1 + n) * t.alpha < 1:
         lines.append(("note", f"With {_count(n, 'relabelling')} no p-value is below {1 / (1 + n):.3g}: raise --n-resamples to reject at {t.alpha:g}."))
@@ -301,7 +302,7 @@ def _distance(args):
     facts = {k: getattr(res, k) for k in ("p", "lower", "upper", "relaxation", "gap", "rank", "method", "n_iter", "converged")}
     status = 130 if res.message.startswith("interrupted") else 0
     if args.json: return _dump(args, pair, res.projector.kernel, **facts, message=_words(res.message, args)) or status
-    solver = f"{res.method}, {_count(res.n_iter, 'iteration')}, relative gap {res.gap:.2g}, seed {args.seed}"
+    solver = f"{res.method}, {_count(res.n_iter, 'iteration')}, relative gap {res.gap:.2g} in p-th powers, seed {args.seed}"
     _print(_sample_lines(pair) + _kernel_line(res.projector.kernel, args.bandwidth is not None) + [("solver", solver)] + _distance_lines(res, pair, args)
            + [("picture", str(args.plot))] * (args.plot is not None))
     return status
@@ -332,7 +333,7 @@ def _test(args):
         bounds = {**{k: getattr(res, k) for k in ("p", "lower", "upper", "rank", "converged")}, "message": _words(res.message, args)} if res else None
         return _dump(args, pair, t.projector.kernel, **facts, n_resamples=len(t.null_distribution), verdict=_verdict(t), distance=bounds)
     distance = _distance_lines(res, pair, args) if res else [("distance", reason)]
-    _print(_sample_lines(pair) + _kernel_line(t.projector.kernel, True) + distance
+    _print(_sample_lines(pair) + [("kernel", _kernel_line(t.projector.kernel, True)[0][1] + " (of the strongest witness)")] + distance
            + [("picture", str(args.plot))] * (args.plot is not None) + _test_lines(t, args.seed))
 
 # %% ../nbs/cli.ipynb #4d88fe4a

@@ -24,7 +24,7 @@ class KMSResult:
     p: float                 # order of the Wasserstein distance
     lower: float             # W_p of the samples projected by `projector`
     upper: float             # certified upper bound
-    relaxation: float        # best value of the semidefinite relaxation that was found
+    relaxation: float        # best value of the semidefinite relaxation that was found; `lower` with "exact" and for p > 2
     factor: np.ndarray       # W (r, q): the best point S = WW' of the relaxation, in feature coordinates; the witness itself if that attains the value
     coupling: sparse.csr_array      # (n, m): the mixture of couplings that proves `upper`; with method "exact" that of the relaxation, which proves less
     projector: Witness       # the witness: callable on new points (k, d) -> (k,)

@@ -54,9 +54,10 @@ class GroupsResult:
 def compare_groups(groups, reference, *, correction="holm", alpha=0.05, rng=None, **options):
     """Each of several groups against a reference sample: a `GroupsResult`.
 
-    groups: mapping from names to samples (n_g, d). reference: sample (m, d). correction: "holm" or "fdr", see `adjusted_pvalues`. options: those of `kms_test`; with B resamples no adjusted p-value can be below G / (B + 1).
+    groups: mapping from names to samples (n_g, d). reference: sample (m, d). correction: "holm" or "fdr", see `adjusted_pvalues`. options: those of `kms_test`; with "holm" and B resamples no adjusted p-value can be below G / (B + 1).
     Raises ValueError or TypeError that names the argument, or the group."""
     if not isinstance(groups, Mapping) or not groups: raise TypeError(f"`groups` must be a mapping from names to samples with at least one entry, got {type(groups).__name__}")
+    if isinstance(reference, str): raise TypeError(f"`reference` must be a sample, got the string {reference!r}: to use a group, pass its rows and leave it out of `groups`")
     rng, tests = as_generator(rng), []
     for name, sample in groups.items():
         try: tests.append(kms_test(sample, reference, alpha=alpha, rng=int(rng.integers(2**32)), **options))
@@ -112,7 +113,7 @@ class Monitor:
         if not isinstance(alpha, numbers.Real) or not 0 < alpha < 1: raise ValueError(f"`alpha` must lie in (0, 1), got {alpha!r}")
         if self.horizon < self.window: raise ValueError(f"`horizon` must be at least `window`, got {horizon} and {window}")
         if (n_streams + 1) * alpha < 1: raise ValueError(f"`n_streams` must be at least 1 / `alpha` - 1 = {1 / alpha - 1:.0f}, got {n_streams}")
-        if len(R) < 2 * max(self.window, self.block): raise ValueError(f"`reference` needs at least twice as many rows as `window` and `block`, got {len(R)}")
+        if len(R) < 2 * max(self.window, self.block): raise ValueError(f"`reference` needs at least {2 * max(self.window, self.block)} rows, twice `window` and `block`, got {len(R)}")
         self.alpha, rng = float(alpha), as_generator(rng)
         half = len(R) // 2
         order = rng.permutation(len(R)) if block == 1 else np.arange(len(R))
@@ -174,5 +175,9 @@ class _Windows:
         return np.array([mean, np.sqrt(np.mean((ordered - self.mean) ** 2, axis=1) + self.constant)])
 
 def detect_change(stream, reference, **options):
-    "`Monitor` with the length of the stream as its horizon, applied to the stream: a `ChangeResult`. options: those of `Monitor`."
-    return Monitor(reference, **dict(horizon=len(as_sample(stream, "stream"))) | options)(stream)
+    """Watch a stream (T, d) by a window compared with a reference (N, d) without change: a `ChangeResult`.
+
+    options: those of `Monitor`; its horizon is the length of the stream unless given. Raises ValueError or TypeError that names the argument."""
+    T, window = len(as_sample(stream, "stream")), options.get("window", 50)
+    if isinstance(window, numbers.Integral) and T < window: raise ValueError(f"`stream` has {T} rows, fewer than `window` = {window}")
+    return Monitor(reference, **dict(horizon=T) | options)(stream)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 import time
+import warnings
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
@@ -220,7 +221,10 @@ def interior_point(problem):
     cost = cp.reshape(square(problem.phi), (n, 1), order="C") + cp.reshape(square(problem.psi), (1, m), order="C") - 2 * problem.phi @ S @ problem.psi.T
     dual = f + g <= cost
     program = cp.Problem(cp.Maximize(problem.a @ f + g @ problem.b), [cp.trace(S) == 1, dual])
-    try: program.solve(solver=cp.CLARABEL)
+    try:
+        with warnings.catch_warnings():                     # that a solution is inaccurate is said in the message
+            warnings.simplefilter("ignore", UserWarning)
+            program.solve(solver=cp.CLARABEL)
     except cp.error.SolverError as error: return _fallback(problem, f"Clarabel failed: {error}")
     if S.value is None: return _fallback(problem, f"Clarabel failed: {program.status}")
     W = matrix_factor(S.value)

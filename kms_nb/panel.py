@@ -4,12 +4,14 @@
 
 # %% auto #0
 __all__ = ['EXACT_GRAM', 'LANDMARKS', 'RANK', 'STATISTICS', 'SHARES', 'permutation_pvalue', 'permutation_threshold',
-           'relabellings', 'as_strata', 'in_canonical_order', 'panel_kernels', 'PooledKernel', 'pooled_kernel',
-           'labelled_distances', 'mean_statistic', 'depth_statistic', 'scale_statistic', 'member_direction',
-           'panel_weights', 'scores', 'Member', 'PanelResult', 'panel_statistics', 'witness_panel']
+           'relabellings', 'pooled_order', 'tied_first', 'data_generator', 'as_strata', 'in_canonical_order',
+           'panel_kernels', 'PooledKernel', 'pooled_kernel', 'labelled_distances', 'mean_statistic', 'depth_statistic',
+           'scale_statistic', 'member_direction', 'panel_weights', 'scores', 'Member', 'PanelResult',
+           'panel_statistics', 'witness_panel']
 
 # %% ../nbs/06b_panel.ipynb #2415242e
 from dataclasses import dataclass
+import hashlib
 import numbers
 import numpy as np
 from scipy.linalg import eigh
@@ -42,6 +44,24 @@ def relabellings(labels, n_resamples, rng, strata=None):
     return out
 
 # %% ../nbs/06b_panel.ipynb #e325d449
+def pooled_order(z, codes=None):
+    "The order (N,) that sorts pooled rows z (N, d) lexicographically, and equal rows by their strata (N,)."
+    return np.lexsort([*(() if codes is None else (codes,)), *z.T[::-1]])
+
+def tied_first(labels, z):
+    "Labels (B, N) of sorted rows z (N, d), with the true entries first within each run of equal rows."
+    run = np.cumsum(np.append(False, (z[1:] != z[:-1]).any(1)))
+    if run[-1] == len(z) - 1: return labels                             # no ties
+    return np.take_along_axis(labels, np.argsort(2 * run + ~labels, axis=1, kind="stable"), axis=1)
+
+def data_generator(rng, z, codes=None):
+    "A numpy Generator from None, a Generator, or an integer together with a hash of the sorted pooled rows z (N, d) and their strata (N,)."
+    generator = as_generator(rng)
+    if not isinstance(rng, numbers.Integral): return generator
+    parts = [np.ascontiguousarray(z + 0.0)] + [np.ascontiguousarray(codes)] * (codes is not None)                # + 0.0: minus zero equals zero
+    return np.random.default_rng([int(rng), int.from_bytes(hashlib.sha256(b"".join(part.tobytes() for part in parts)).digest()[:8], "little")])
+
+# %% ../nbs/06b_panel.ipynb #6d3ca2cc
 def as_strata(strata, n, m):
     "Strata of both samples as integers (n + m,) from a pair of sequences (n,) and (m,); None stays None. Raises ValueError if they do not fit or leave nothing to permute."
     if strata is None: return None
@@ -51,6 +71,7 @@ def as_strata(strata, n, m):
         if part.shape != (size,): raise ValueError(f"`strata` must have one entry for each of the {size} rows of `{name}`, got shape {part.shape}")
     if not all(part.dtype.kind in "biufUS" or part.dtype == object for part in parts): raise ValueError("`strata` must hold numbers or strings")
     if any(part.dtype.kind == "f" and np.isnan(part).any() for part in parts): raise ValueError("`strata` has missing values")
+    if any(v is None or v != v for part in parts if part.dtype == object for v in part.tolist()): raise ValueError("`strata` has missing values")
     names = sorted({(type(v).__name__, v) if not isinstance(v, numbers.Number) else ("", v) for part in parts for v in part.tolist()})
     number = {name: i for i, name in enumerate(names)}
     codes = np.array([number[("", v) if isinstance(v, numbers.Number) else (type(v).__name__, v)] for part in parts for v in part.tolist()])
@@ -176,7 +197,8 @@ def scale_statistic(K, labels, steps=8):
         norm = np.linalg.norm(u, axis=1, keepdims=True)
         v = np.where(norm > 1e-13, u / np.maximum(norm, 1e-300), 0)
     e = np.linalg.eigvalsh(H)
-    return K.unit ** 2 * np.maximum(e[:, -1], -e[:, 0])
+    largest = np.maximum(e[:, -1], -e[:, 0])
+    return K.unit ** 2 * np.where(largest > 1e-13, largest, 0)         # below is rounding, as when all labellings have equal variances
 
 STATISTICS = {"mean": mean_statistic, "depth": depth_statistic, "scale": scale_statistic}
 
@@ -246,17 +268,18 @@ def witness_panel(x, y, *, kernels=None, n_resamples=999, strata=None, rng=None)
     """Two-sample test with several kernels and three witnesses for each: a `PanelResult`.
 
     x (n, d), y (m, d): at least one row each. kernels: a sequence of kernels from narrow to wide; None means `panel_kernels`. n_resamples: relabellings. strata: None, or a pair of sequences (n,) and (m,): labels are permuted among rows
-    with equal entries only. rng: None, integer or Generator; the same integer gives the same result in any order of rows and samples. The p-value is valid at every sample size if labels are exchangeable (within strata).
+    with equal entries only. rng: None, integer or Generator; the same integer gives the same result in any order of rows and samples. The p-value is valid at every sample size if labels are exchangeable (within strata), over the random relabellings.
     Raises ValueError or TypeError that names the argument. Source: @eq-pvalue, @eq-combination."""
     x, y = as_pair(x, y)
     if not isinstance(n_resamples, numbers.Integral) or isinstance(n_resamples, bool) or n_resamples < 1: raise ValueError(f"`n_resamples` must be a positive integer, got {n_resamples!r}")
     if kernels is not None and not (isinstance(kernels, (tuple, list)) and kernels and all(map(callable, kernels))): raise ValueError(f"`kernels` must be a sequence of kernels or None, got {kernels!r}")
     x, y, codes, swapped = in_canonical_order(x, y, as_strata(strata, len(x), len(y)))
     z, labels = np.vstack([x, y]), np.arange(len(x) + len(y)) < len(x)
-    order = np.lexsort(z.T[::-1])
-    z, labels, rng = z[order], labels[order], as_generator(rng)
+    order = pooled_order(z, codes)
+    z, labels, codes = z[order], labels[order], None if codes is None else codes[order]
+    rng = data_generator(rng, z, codes)
     kernels = panel_kernels(z, rng=rng) if kernels is None else tuple(kernels)
-    L = relabellings(labels, int(n_resamples), rng, None if codes is None else codes[order])
+    L = tied_first(relabellings(labels, int(n_resamples), rng, codes), z)
     return _panel_result(kernels, panel_statistics(z, L, kernels, rng), z, labels, swapped, rng)
 
 # %% ../nbs/06b_panel.ipynb #3e2e287f

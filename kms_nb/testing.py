@@ -16,7 +16,8 @@ from .bounds import critical_value
 from .transport import quantile_pieces, sorted_coupling
 from .mirror import _progress_bar
 from .distance import _check_options, as_generator, as_kernel, kms_distance
-from .panel import (as_strata, in_canonical_order, labelled_distances, panel_kernels, permutation_pvalue, permutation_threshold, pooled_kernel, relabellings, witness_panel)
+from .panel import (as_strata, data_generator, in_canonical_order, labelled_distances, panel_kernels, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
+                         tied_first, witness_panel)
 
 # %% ../nbs/07_testing.ipynb #8728126d
 def permutation_null(u, v, n_resamples, rng, p=2, strata=None):
@@ -97,11 +98,12 @@ def resampled_distances(K, rows_x, rows_y, p=2):
 def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, n_jobs, replace, progress):
     "Statistic, null distribution (B,) and witness of the two methods that search again for every resample; the observed rows come first."
     z, n = np.vstack([x, y]), len(x)
+    order = pooled_order(z, codes)
+    z, first, codes = z[order], order < n, None if codes is None else codes[order]
     K = pooled_kernel(kernel, z, rng)
-    rows = np.arange(len(z))
-    if replace: rows_x, rows_y = (np.vstack([own, rng.integers(len(z), size=(n_resamples, len(own)))]) for own in (rows[:n], rows[n:]))
+    if replace: rows_x, rows_y = (np.vstack([np.flatnonzero(own), rng.integers(len(z), size=(n_resamples, own.sum()))]) for own in (first, ~first))
     else:
-        labels = relabellings(rows < n, n_resamples, rng, codes)
+        labels = tied_first(relabellings(first, n_resamples, rng, codes), z)
         rows_x, rows_y = (np.nonzero(side)[1].reshape(len(side), -1) for side in (labels, ~labels))
     size = max(1, 1_000_000 // len(z))
     blocks = [slice(b, b + size) for b in range(0, n_resamples + 1, size)]
@@ -116,7 +118,7 @@ def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, n_jobs, replace, p
         found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(search)(block) for block in blocks)
     bar.close()
     values, omega = np.concatenate([f for f, _ in found]) * K.unit, found[0][1][0]
-    if (K.values[:n] @ omega).mean() < (K.values[n:] @ omega).mean(): omega = -omega
+    if (K.values[first] @ omega).mean() < (K.values[~first] @ omega).mean(): omega = -omega
     return float(values[0]), values[1:], K.witness(omega)
 
 # %% ../nbs/07_testing.ipynb #583ff257
@@ -164,7 +166,7 @@ class KMSTestResult:
     x: np.ndarray                     # the samples
     y: np.ndarray
     p: float                          # order of the Wasserstein distance
-    message: str = ""                 # rows that were left out, if any
+    message: str = ""                 # rows that were left out, and whether there are too few resamples to reject
 
     @property
     def reject(self):
@@ -254,10 +256,12 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
         if len(z) < 2: raise ValueError(f"`{name}` needs at least 2 rows, got {len(z)}")
     kernel = _as_kernels(kernel, x, y, method)
     if codes is not None and method in ("bootstrap", "theory"): raise ValueError(f"`strata` can be used with 'panel', 'split' and 'permutation', not with `method`={method!r}")
-    rng, own_x, own_y = as_generator(rng), x, y
+    seed, rng, own_x, own_y = rng, as_generator(rng), x, y
     if method == "theory": found = _theory_test(x, y, p, kernel, alpha, C, progress)
     else:
         x, y, codes, swapped = in_canonical_order(x, y, codes)
+        order = pooled_order(np.vstack([x, y]), codes)
+        rng = data_generator(seed, np.vstack([x, y])[order], None if codes is None else codes[order])
         run = {"panel": _panel_test, "split": _split_test}.get(method, _search_test)
         statistic, null, f, seen, kind, evidence = run(x, y, p, kernel, n_resamples, codes, rng, progress, n_jobs, method == "bootstrap")
         pvalue, threshold = permutation_pvalue(statistic, null), permutation_threshold(null, alpha)
@@ -265,6 +269,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
         found = statistic, pvalue, null, threshold, f, seen, kind, evidence
     statistic, pvalue, null, threshold, f, seen, kind, evidence = found
     u, v = project_pooled(f, own_x, own_y) if seen is None else seen
+    if len(null) and threshold == np.inf: notes = (*notes, f"with {n_resamples} resamples no p-value is below {1 / (n_resamples + 1):.3g}: the test cannot reject at {alpha:g}")
     return KMSTestResult(statistic, pvalue, null, threshold, alpha, method, f, u, v, kind, evidence, own_x, own_y, p, "; ".join(notes))
 
 # %% ../nbs/07_testing.ipynb #018c663e

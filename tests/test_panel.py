@@ -32,7 +32,32 @@ def test_order_of_rows_and_samples(kernels):
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-12, 1e16, 1e150])
 def test_units_do_not_matter(scale):
-    same(witness_panel(X, Y, n_resamples=99, rng=3), witness_panel(X * scale, Y * scale, n_resamples=99, rng=3))
+    draw = lambda s: witness_panel(X * s, Y * s, n_resamples=99, rng=np.random.default_rng(3))          # an integer would be mixed with the data
+    same(draw(1), draw(scale))
+
+
+def test_level_on_two_values():
+    "Equal numbers of two values: the variances of all labellings are equal up to rounding, which must not tell the observed one."
+    g = np.random.default_rng(0)
+    rejected = []
+    for r in range(150):
+        z = np.repeat([0.0, 1.0], 7)[g.permutation(14)][:, None]
+        rejected.append(witness_panel(z[:7], z[7:], n_resamples=39, rng=r).pvalue <= 0.05)
+    assert np.mean(rejected) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 150)
+
+
+def test_one_seed_keeps_the_level():
+    "An integer seed draws other relabellings for other data; with the same ones each time its level would be its own."
+    g = np.random.default_rng(1)
+    rejected = [witness_panel(g.normal(size=(10, 1)), g.normal(size=(10, 1)), n_resamples=39, rng=0).pvalue <= 0.25 for _ in range(150)]
+    assert abs(np.mean(rejected) - 0.25) <= 3 * np.sqrt(0.25 * 0.75 / 150)
+
+
+def test_tied_rows_give_equal_labellings_equal_statistics():
+    bits = np.repeat([0.0, 1.0], 25)[:, None]
+    assert all(witness_panel(bits, bits[::-1], n_resamples=39, rng=s).pvalue == 1 for s in range(5))
+    with pytest.raises(ValueError, match="missing"):
+        witness_panel(X, Y, strata=([None] * len(X), ["a"] * len(Y)))
 
 
 def test_shared_rows_and_ties_keep_the_order_invariance():

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import ortho_group, wasserstein_distance
 
 from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test
-from strategies import INVARIANT, KERNELS, ORDERS, SQRT_EPS, check, overlap, pairs, rbf, size, strict, wasserstein, weights
+from strategies import INVARIANT, KERNELS, ORDERS, SQRT_EPS, check, feature_distances, overlap, pairs, rbf, size, strict, wasserstein, weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -165,7 +165,9 @@ def test_equal_samples(pair, kernel, p, seed):
     x, _ = pair
     i = np.random.default_rng(seed).permutation(len(x))
     res = solve(x, x[i], kernel=kernel, p=p)
-    assert res.lower == res.upper == res.gap == 0 and res.converged
+    assert res.lower == 0 and res.upper <= SQRT_EPS * size(kernel, x, x)
+    apart = feature_distances(kernel, x, x)[(x[:, None] != x).any(2)]
+    if not len(apart) or apart.min() > 1e-5 * size(kernel, x, x): assert res.upper == res.gap == 0 and res.converged      # else rows that the kernel cannot tell apart are exchanged
 
 
 @given(pairs(max_rows=5), pairs(max_rows=5), INVARIANT, ORDERS)
