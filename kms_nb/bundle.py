@@ -254,7 +254,7 @@ class _Bundle:
     def widen(self, new):
         "Add the leading columns of `new` that lie outside of the basis: a model below a value that is attained, one that got no new cut, or one that fails again and again lacks them."
         most = min(WIDTH, len(self.E))
-        old = self.E[:, :max(most - 2, 1)]
+        old = self.E if self.E.shape[1] < most else self.E[:, :max(most - 2, 1)]
         Y, R = np.linalg.qr(new - old @ (old.T @ new))
         Y = Y[:, np.abs(np.diag(R)) > 1e-6][:, :most - old.shape[1]]
         self.E, self.e, q = np.hstack([old, Y]), np.append(self.e[:old.shape[1]], np.repeat(self.e[-1], Y.shape[1])), old.shape[1]
@@ -296,7 +296,8 @@ class _Bundle:
             self.failures = 0
         else:
             self.failures += 1
-            if promised < self.value or not self.fresh or self.failures % 3 == 0: self.widen(E)
+            lacking = promised < self.value or not self.fresh or self.failures % 3 == 0
+            if lacking and self.E.shape[1] < len(self.E): self.widen(E)
             else: self.rho = min(2 * self.rho, 1e6)
         self.fresh = False
         keep = np.flatnonzero(self.age < 5)
