@@ -36,9 +36,9 @@ experiments: $(VENV)/.dev  ## compute what is missing of the paper's figures and
 	echo "experiments: figures and tables, stored in bench/experiments/"
 	$(BIN)/python bench/experiments.py
 
-fuzz: $(VENV)/.dev  ## property tests with many more examples (FUZZ_SECONDS=3600)
+fuzz: $(VENV)/.dev  ## property tests with many more examples (SEED=0)
 	echo "fuzz: property tests"
-	$(BIN)/python -m pytest -q tests/test_properties.py --hypothesis-profile=fuzz
+	PYTHONPATH=.:tests $(BIN)/python -m pytest -q -p strategies tests/test_properties.py --hypothesis-profile=fuzz --hypothesis-seed=$(or $(SEED),0)
 
 notebooks: $(VENV)/.dev  ## export the library, run every notebook and store its outputs
 	echo "notebooks: export, run, clean"

@@ -105,7 +105,8 @@ def test_power_ratio_is_the_statistic_over_its_deviation():
 
 
 def test_max_sliced_is_kms_test(samples):
-    ours, test = baseline_test("ms", *samples, rng=5), kms_test(*samples, kernel=Linear(), method="split", n_resamples=199, rng=5)
+    ours = baseline_test("ms", *samples, rng=np.random.default_rng(5))
+    test = kms_test(*samples, kernel=Linear(), method="split", n_resamples=199, rng=np.random.default_rng(5))
     assert (ours.statistic, ours.pvalue) == (test.statistic, test.pvalue)
 
 
