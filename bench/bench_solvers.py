@@ -17,7 +17,6 @@ Rows go to a CSV file as they come (`--out`), and what stands there is not measu
 and either reached its target or had a limit as long. `--fresh` measures everything again: use it after a change of a solver.
 """
 import argparse
-import csv
 import datetime
 import json
 import os
@@ -28,6 +27,8 @@ import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
+
+from rows import read_rows, write_rows
 
 # Only the standard library here: Linux counts the parent's memory in the peak of a child that it starts.
 
@@ -106,10 +107,8 @@ class Store:
 
     def __init__(self, path):
         self.path, self.rows = path, {}
-        if path.exists():
-            with path.open(newline="", encoding="utf-8") as file:
-                for row in csv.DictReader(file):
-                    self.rows.setdefault(key(row), []).append(row)
+        for row in read_rows(path):
+            self.rows.setdefault(key(row), []).append(row)
 
     def has(self, task, here):
         "Whether a measurement need not be made again."
@@ -120,13 +119,7 @@ class Store:
     def put(self, task, rows):
         "Replace the rows of a measurement, and the file in one step."
         self.rows[key(task)] = rows
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        new = self.path.with_suffix(".part")
-        with new.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(row for name in sorted(self.rows, key=order) for row in self.rows[name])
-        new.replace(self.path)
+        write_rows(self.path, COLUMNS, (row for name in sorted(self.rows, key=order) for row in self.rows[name]))
 
 
 def order(name):

@@ -13,7 +13,6 @@ Kernel of the paper's experiments: exp(-|x - y|^2 / s^2) with s the median dista
 in the chapters that show the results.
 """
 import argparse
-import csv
 import itertools
 import os
 import sys
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from rows import read_rows, write_rows
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))  # this tree, installed or not
@@ -358,10 +359,8 @@ class Store:
 
     def __init__(self, path, keys):
         self.path, self.keys, self.rows = path, keys, {}
-        if path.exists():
-            with path.open(newline="", encoding="utf-8") as file:
-                for row in csv.DictReader(file):
-                    self.rows.setdefault(self.key(row), []).append(row)
+        for row in read_rows(path):
+            self.rows.setdefault(self.key(row), []).append(row)
 
     def key(self, task):
         return tuple(written(task[k]) for k in self.keys)
@@ -369,13 +368,8 @@ class Store:
     def put(self, task, rows):
         "Add the rows of a unit of work, and replace the file in one step."
         self.rows[self.key(task)] = [{k: written(v) for k, v in (task | row).items()} for row in rows]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        flat, new = [row for rows in self.rows.values() for row in rows], self.path.with_suffix(".part")
-        with new.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(dict.fromkeys(k for row in flat for k in row)), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(flat)
-        new.replace(self.path)
+        flat = [row for rows in self.rows.values() for row in rows]
+        write_rows(self.path, list(dict.fromkeys(k for row in flat for k in row)), flat)
 
 
 def run(name, args):

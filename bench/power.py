@@ -24,7 +24,6 @@ for name in ("OPENBLAS", "OMP", "MKL", "NUMEXPR"):
     os.environ.setdefault(f"{name}_NUM_THREADS", "1")
 
 import argparse
-import csv
 import datetime
 import signal
 import sys
@@ -44,6 +43,7 @@ import numpy as np
 from kms_nb import Gaussian, kms_test, median_bandwidth
 from kms_nb.baselines import BASELINES, baseline_test
 from kms_nb.data import blob, credit, human_activity
+from rows import read_rows, write_rows
 
 B = 199
 ALPHAS = (0.01, 0.05, 0.1)
@@ -243,10 +243,7 @@ class Store:
     "Counts by (cell, method): a dict of rows in step with a CSV file."
 
     def __init__(self, path):
-        self.path, self.rows = path, {}
-        if path.exists():
-            with path.open(newline="", encoding="utf-8") as file:
-                self.rows = {(row["cell"], row["method"]): row for row in csv.DictReader(file)}
+        self.path, self.rows = path, {(row["cell"], row["method"]): row for row in read_rows(path)}
 
     def done(self, cell, method):
         return int(self.rows.get((cell, method), {"repetitions": 0})["repetitions"])
@@ -261,14 +258,8 @@ class Store:
 
     def save(self):
         "Write the file in one step; cells and methods in the order of this module."
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         place = {name: i for i, name in enumerate([*CELLS, *METHODS])}
-        new = self.path.with_suffix(".part")
-        with new.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows[key] for key in sorted(self.rows, key=lambda key: [place.get(name, len(place)) for name in key]))
-        new.replace(self.path)
+        write_rows(self.path, COLUMNS, (self.rows[key] for key in sorted(self.rows, key=lambda key: [place.get(name, len(place)) for name in key])))
 
 
 @lru_cache

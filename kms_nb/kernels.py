@@ -432,6 +432,6 @@ def pooled_features(kernel, x, y, *, n_features=None, rng=None):
     _check_features(kernel, *z.shape, n_features)
     features, L, rho = _linear_features(z) if isinstance(kernel, Linear) else _kernel_features(kernel, z, n_features, rng)
     if L is None: L, rho = _nystroem_rows(features, z, ids, rho)
-    else: L = (L - L.mean(0))[ids]
+    else: L -= L.mean(0); L = L[ids]
     n = len(x)
     return PooledFeatures(features, L[:n], L[n:], ids[:n], ids[n:], rho[ids[:n]], rho[ids[n:]])

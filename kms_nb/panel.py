@@ -70,8 +70,7 @@ def as_strata(strata, n, m):
     for part, size, name in zip(parts, (n, m), "xy"):
         if part.shape != (size,): raise ValueError(f"`strata` must have one entry for each of the {size} rows of `{name}`, got shape {part.shape}")
     if not all(part.dtype.kind in "biufUS" or part.dtype == object for part in parts): raise ValueError("`strata` must hold numbers or strings")
-    if any(part.dtype.kind == "f" and np.isnan(part).any() for part in parts): raise ValueError("`strata` has missing values")
-    if any(v is None or v != v for part in parts if part.dtype == object for v in part.tolist()): raise ValueError("`strata` has missing values")
+    if any(v is None or v != v for part in parts for v in part.tolist()): raise ValueError("`strata` has missing values")
     names = sorted({(type(v).__name__, v) if not isinstance(v, numbers.Number) else ("", v) for part in parts for v in part.tolist()})
     number = {name: i for i, name in enumerate(names)}
     codes = np.array([number[("", v) if isinstance(v, numbers.Number) else (type(v).__name__, v)] for part in parts for v in part.tolist()])

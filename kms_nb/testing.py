@@ -13,7 +13,7 @@ import numbers
 import numpy as np
 from .kernels import Witness, as_pair, as_weighted_pair, _numeric_pair
 from .bounds import critical_value
-from .transport import quantile_pieces, sorted_coupling
+from .transport import quantile_pieces, sorted_coupling, wasserstein_1d
 from .mirror import _progress_bar
 from .distance import _check_options, as_generator, as_kernel, kms_distance
 from .panel import (as_strata, data_generator, in_canonical_order, labelled_distances, panel_kernels, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
@@ -189,7 +189,7 @@ class KMSTestResult:
         u, v = self.projected_x, self.projected_y
         size = np.abs(np.concatenate([u, v])).max() or 1.0
         sd = np.sqrt((len(u) * (u / size).var() + len(v) * (v / size).var()) / (len(u) + len(v)))
-        distance = _one_dimensional(u / size, v / size, self.p)
+        distance = wasserstein_1d(u / size, v / size, p=self.p)
         return distance / sd if sd > 1e-12 * distance else (np.inf if distance > 0 else 0.0)
 
     def distance(self, **options):
@@ -224,12 +224,6 @@ class KMSTestResult:
     def __repr__(self):
         return (f"KMSTestResult(statistic={self.statistic:.6g}, pvalue={self.pvalue:.4g}, threshold={self.threshold:.6g}, "
                 f"alpha={self.alpha:g}, reject={self.reject}, method={self.method!r})")
-
-def _one_dimensional(u, v, p):
-    "W_p of u (n,) and v (m,)."
-    s = np.concatenate([u, v])
-    order = np.argsort(s, kind="stable")
-    return float(labelled_distances(s[order], (order < len(u))[None], p)[0])
 
 # %% ../nbs/07_testing.ipynb #e80c23cf
 METHODS = ("auto", "panel", "split", "permutation", "bootstrap", "theory")

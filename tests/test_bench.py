@@ -14,14 +14,10 @@ import pytest
 
 from kms_nb.bundle import bundle
 from kms_nb.data import blob
+from rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = [sys.executable, str(ROOT / "bench/bench_solvers.py")]
-
-
-def read(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def run(*args):
@@ -37,17 +33,13 @@ def quick(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def worker():
-    sys.path.insert(0, str(ROOT / "bench"))
-    try:
-        yield importlib.import_module("worker")
-    finally:
-        sys.path.remove(str(ROOT / "bench"))
+    return importlib.import_module("worker")
 
 
 def test_quick_run(quick):
     done, path = quick
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-    rows = read(path)
+    rows = read_rows(path)
     solvers = {row["solver"] for row in rows}
     assert solvers == {"bundle", "supergradient", "mirror ascent", "Algorithm 1", "cvxpy SCS", "cvxpy Clarabel", "kms_distance", "kms_distance exact"}
     assert all(name.split(" exact")[0] in done.stdout for name in solvers) and "exact transport" in done.stdout and "cores" in done.stdout
@@ -71,7 +63,7 @@ def test_rows_of_another_machine_are_not(quick, tmp_path):
     (other := tmp_path / "results.csv").write_text(path.read_text("utf-8").replace(" cores", "0 cores"), "utf-8")
     done = run("--quick", "--out", other, "--solvers", "mirror ascent", "--no-growth")
     assert done.returncode == 0 and "already" not in done.stdout
-    assert {row["solver"] for row in read(other) if row["machine"] == read(path)[0]["machine"]} == {"mirror ascent"}
+    assert {row["solver"] for row in read_rows(other) if row["machine"] == read_rows(path)[0]["machine"]} == {"mirror ascent"}
 
 
 def test_a_failed_check_fails_the_command(quick, tmp_path):
@@ -84,7 +76,7 @@ def test_a_failed_check_fails_the_command(quick, tmp_path):
 
 def test_intervals_that_do_not_overlap_fail_the_command(quick, tmp_path):
     _, path = quick
-    rows = read(path)
+    rows = read_rows(path)
     next(row for row in rows if row["solver"] == "cvxpy SCS")["value"] = "1"
     with (wrong := tmp_path / "results.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0])
@@ -110,7 +102,7 @@ def test_interrupt_keeps_what_is_done(tmp_path, sent):
     finally:
         process.kill()
     assert process.returncode == 130 and "stopped" in out and err == ""
-    assert [row["solver"] for row in read(path)] == ["bundle"] * 3
+    assert [row["solver"] for row in read_rows(path)] == ["bundle"] * 3
 
 
 def test_recheck_notices_faults(worker):
@@ -146,9 +138,9 @@ def test_simplex_projection(worker):
 
 
 def test_missing_data_are_named(worker, tmp_path):
-    with pytest.raises(worker.Unavailable, match=r"credit\.npz in --data"):
+    with pytest.raises(worker.Unavailable, match=r"credit needs a file in --data"):
         worker.samples("credit", 5, 0, None)
-    with pytest.raises(worker.Unavailable, match=r"credit\.npz in --data"):
+    with pytest.raises(worker.Unavailable, match=r"credit needs a file in --data"):
         worker.samples("credit", 5, 0, str(tmp_path))
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "credit.npz", X=rng.normal(size=(30, 4)), y=np.arange(30) % 2)

@@ -1,5 +1,4 @@
 "The command behind the evidence pages: a small run, what it keeps, its data, and the stored results."
-import csv
 import importlib
 import subprocess
 import sys
@@ -9,14 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from rows import read_rows
+
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = [sys.executable, str(ROOT / "bench/experiments.py"), "--no-progress"]
 STORED = ROOT / "bench/experiments"
-
-
-def read(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def run(*args):
@@ -25,11 +21,7 @@ def run(*args):
 
 @pytest.fixture(scope="module")
 def experiments():
-    sys.path.insert(0, str(ROOT / "bench"))
-    try:
-        yield importlib.import_module("experiments")
-    finally:
-        sys.path.remove(str(ROOT / "bench"))
+    return importlib.import_module("experiments")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +36,7 @@ def test_quick_run(quick, experiments):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     assert {p.stem for p in out.glob("*.csv")} == set(experiments.FIGURES) - {"activity"}
     assert "needs human_activity.npz in --data FOLDER" in done.stdout
-    rows = read(out / "fig2.csv")
+    rows = read_rows(out / "fig2.csv")
     assert {r["solver"] for r in rows} == set(experiments.SOLVERS)
     assert all(abs(float(r["norm"]) - 1) < 1e-3 and 0 < float(r["held_out"]) < 1.5 for r in rows)
 
@@ -54,11 +46,11 @@ def test_what_is_done_is_kept(quick):
     before = {p: p.read_bytes() for p in out.glob("*.csv")}
     again = run("--quick", "--out", out)
     assert again.returncode == 0 and before == {p: p.read_bytes() for p in out.glob("*.csv")}
-    lines, old = (out / "fig6.csv").read_text("utf-8").splitlines(keepends=True), read(out / "fig6.csv")[-1]
+    lines, old = (out / "fig6.csv").read_text("utf-8").splitlines(keepends=True), read_rows(out / "fig6.csv")[-1]
     (out / "fig6.csv").write_text("".join(lines[:-1]), "utf-8")
     assert run("fig6", "--quick", "--out", out).returncode == 0
     assert (out / "fig6.csv").read_text("utf-8").splitlines(keepends=True)[:-1] == lines[:-1]
-    new = read(out / "fig6.csv")[-1]
+    new = read_rows(out / "fig6.csv")[-1]
     assert all(new[k] == old[k] for k in ("seed", "h1", "D", "n"))
     assert float(new["lower"]) <= float(old["upper"]) * (1 + 1e-5) and float(old["lower"]) <= float(new["upper"]) * (1 + 1e-5)  # both are certified
 
@@ -72,7 +64,7 @@ def test_solvers_agree(quick):
     "The relaxation's solvers and the local ones on the same training rows: none exceeds the certified value of the default by much."
     _, out = quick
     train = {}
-    for r in read(out / "fig2.csv"):
+    for r in read_rows(out / "fig2.csv"):
         train.setdefault((r["dataset"], r["n"], r["seed"]), {})[r["solver"]] = float(r["train"])
     for values in train.values():
         assert max(values.values()) <= values["kms_distance"] * 1.01 and values["Algorithm 1"] <= values["kms_distance"]
@@ -81,9 +73,9 @@ def test_solvers_agree(quick):
 def test_certified_intervals(quick):
     _, out = quick
     for name in ("fig6", "fig7"):
-        for r in read(out / f"{name}.csv"):
+        for r in read_rows(out / f"{name}.csv"):
             assert 0 < float(r["lower"]) <= float(r["relaxation"]) * (1 + 1e-5) and float(r["relaxation"]) <= float(r["upper"]) * (1 + 1e-5)
-    for r in read(out / "tables.csv"):
+    for r in read_rows(out / "tables.csv"):
         assert int(r["reduced"]) <= int(r["bundle"]) <= int(r["features"]) and float(r["value_algorithm_1"]) <= float(r["upper"]) <= float(r["upper_algorithm_1"])
 
 
@@ -129,7 +121,7 @@ def test_data_from_a_folder(experiments, tmp_path):
                                            ("fig7", "kernel c h1 lower upper"), ("tables", "dataset n bundle reduced bound"), ("activity", "person method delay")])
 def test_stored_results_are_complete(experiments, name, columns):
     "The files that the pages read: no gap, no double, and every unit one of the command's."
-    rows = read(STORED / f"{name}.csv")
+    rows = read_rows(STORED / f"{name}.csv")
     assert rows and all(r[c] for r in rows for c in columns.split())
     figure = experiments.FIGURES[name]
     keys = [tuple(r[k] for k in figure.keys) for r in rows]

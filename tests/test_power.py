@@ -1,5 +1,4 @@
 "The power study: a small run, what it keeps, its cells, and that an interrupt loses nothing."
-import csv
 import importlib
 import os
 import signal
@@ -12,6 +11,8 @@ import joblib
 import numpy as np
 import pytest
 
+from rows import read_rows
+
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = [sys.executable, str(ROOT / "bench/power.py")]
 FAST = ["mmd", "energy"]
@@ -19,16 +20,11 @@ FAST = ["mmd", "energy"]
 
 @pytest.fixture(scope="module")
 def power():
-    sys.path.insert(0, str(ROOT / "bench"))
-    try:
-        yield importlib.import_module("power")
-    finally:
-        sys.path.remove(str(ROOT / "bench"))
+    return importlib.import_module("power")
 
 
 def read(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return {(row["cell"], row["method"]): row for row in csv.DictReader(file)}
+    return {(row["cell"], row["method"]): row for row in read_rows(path)}
 
 
 def run(*args):
