@@ -14,9 +14,8 @@ import numpy as np
 from .kernels import Witness, as_pair, as_weighted_pair, _numeric_pair
 from .bounds import critical_value
 from .transport import quantile_pieces, sorted_coupling, wasserstein_1d
-from .mirror import _progress_bar
 from .distance import _check_options, as_generator, as_kernel, kms_distance
-from .panel import (as_strata, data_generator, in_canonical_order, labelled_distances, panel_kernels, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
+from .panel import (as_strata, data_generator, in_blocks, in_canonical_order, labelled_distances, panel_kernels, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
                          tied_first, witness_panel)
 
 # %% ../nbs/07_testing.ipynb #8728126d
@@ -95,8 +94,8 @@ def resampled_distances(K, rows_x, rows_y, p=2):
     return np.maximum(f, g) ** (1 / p), np.where((f >= g)[:, None], omega, other)
 
 # %% ../nbs/07_testing.ipynb #fe453626
-def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, n_jobs, replace, progress):
-    "Statistic, null distribution (B,) and witness of the two methods that search again for every resample; the observed rows come first."
+def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, replace=False, **options):
+    "Statistic, null distribution (B,), witness, and why it ended early, of the two methods that search again for every resample; the observed rows come first. options: `in_blocks`."
     z, n = np.vstack([x, y]), len(x)
     order = pooled_order(z, codes)
     z, first, codes = z[order], order < n, None if codes is None else codes[order]
@@ -105,28 +104,17 @@ def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, n_jobs, replace, p
     else:
         labels = tied_first(relabellings(first, n_resamples, rng, codes), z)
         rows_x, rows_y = (np.nonzero(side)[1].reshape(len(side), -1) for side in (labels, ~labels))
-    size = max(1, 1_000_000 // len(z))
-    blocks = [slice(b, b + size) for b in range(0, n_resamples + 1, size)]
-    bar = _progress_bar(len(blocks), progress)
-    def search(block):
-        out = resampled_distances(K, rows_x[block], rows_y[block], p)
-        bar.update()
-        return out
-    if n_jobs == 1: found = [search(block) for block in blocks]
-    else:
-        from joblib import Parallel, delayed
-        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(search)(block) for block in blocks)
-    bar.close()
+    found, stopped = in_blocks(lambda b: resampled_distances(K, rows_x[b], rows_y[b], p), len(rows_x), max(1, min(100, 1_000_000 // len(z))), **options)
     values, omega = np.concatenate([f for f, _ in found]) * K.unit, found[0][1][0]
     if (K.values[first] @ omega).mean() < (K.values[~first] @ omega).mean(): omega = -omega
-    return float(values[0]), values[1:], K.witness(omega)
+    return float(values[0]), values[1:], K.witness(omega), stopped
 
 # %% ../nbs/07_testing.ipynb #583ff257
 def select_kernel(kernels, x, y, p, rng, n_relabellings=20):
     "The kernel whose distance between x and y exceeds that of relabelled rows by the most standard deviations."
     best, chosen = -np.inf, kernels[0]
     for kernel in kernels:
-        value, null, _ = _resampled_null(kernel, x, y, p, n_relabellings, None, rng, 1, False, False)
+        value, null, *_ = _resampled_null(kernel, x, y, p, n_relabellings, None, rng)
         score = (value - null.mean()) / (null.std() or 1.0)
         if score > best: best, chosen = score, kernel
     return chosen
@@ -161,7 +149,7 @@ class KMSTestResult:
     projector: Witness                # the witness, of norm one, larger on x on average over the rows it was fitted on
     projected_x: np.ndarray           # its values at the rows of x (for "split" those kept from the fit) ...
     projected_y: np.ndarray           # ... and of y
-    witness_kind: str                 # "kms", or for the panel the witness with the strongest evidence: "mean", "depth" or "scale"
+    witness_kind: str                 # "kms", or for the panel the witness with the strongest evidence: "mean", "discriminant", "depth", "scale" or "covariance"
     evidence: tuple                   # for the panel a `kms_nb.panel.Member` for each kernel and witness, strongest first; else empty
     x: np.ndarray                     # the samples
     y: np.ndarray
@@ -228,19 +216,26 @@ class KMSTestResult:
 # %% ../nbs/07_testing.ipynb #e80c23cf
 METHODS = ("auto", "panel", "split", "permutation", "bootstrap", "theory")
 
-def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=999, strata=None, C=1.0, nan_policy="raise", rng=None, n_jobs=1, progress=False):
+def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=999, strata=None, C=1.0, nan_policy="raise", rng=None, n_jobs=1, max_seconds=None, progress=False):
     """Two-sample test of equal distributions by witness functions.
 
-    x (n, d), y (m, d): arrays, data frames or lists of numbers; at least two rows each; sizes may differ. method: "panel", which "auto" chooses (many kernels and witnesses, nothing to tune; `kms_nb.panel`), "split" (KMS witness of one half, permutations of the other), "permutation" (KMS by
-    local search, for every relabelling), "bootstrap" (the same with rows drawn from the pooled sample; valid for large samples only) or "theory" (the critical value of Theorem 3.1 with its constant C >= 1; no resampling). The first three are valid at every sample size if labels are exchangeable.
-
-    kernel: as in `kms_distance`; None means the panel's own kernels, or Gaussian(median_bandwidth(x, y)) for the other methods. A sequence of kernels replaces the panel's own (narrow to wide), or is chosen from on the first half by "split". p: order of the Wasserstein distance, at least 1; the panel uses it in `distance` and `effect_size` only.
-    alpha: level. n_resamples: relabellings; fewer than 1 / alpha - 1 can never reject. strata: None, or (x_strata, y_strata) with one entry per row: labels are permuted among rows with equal entries only, for repeated measures and blocked designs ("panel", "split", "permutation"). nan_policy: "raise" refuses missing values, "omit" leaves out the rows that have one and says so in `message`. rng: None, integer or Generator: the
-    same integer gives the same result, in any order of rows and samples; None a new one each time. n_jobs: threads for "permutation" and "bootstrap"; it never changes a result. progress: show a bar where there is something to wait for.
+    - x, y : tables (n, d) and (m, d). Arrays, data frames or lists of numbers; at least two rows each.
+    - p : float. Order of the Wasserstein distance, at least 1; the panel uses it in `distance` and `effect_size` only.
+    - kernel : kernel, str, sequence or None. As in `kms_distance`; None means the panel's own kernels, or a Gaussian of median bandwidth for the other methods. A sequence replaces the panel's own (from narrow to wide), or is chosen from on the first half by "split".
+    - alpha : float. Level.
+    - method : str. "panel", which "auto" chooses: many kernels and witnesses, nothing to tune. "split": KMS witness of one half, permutations of the other. "permutation": KMS by local search, for every relabelling. These three are valid at every sample size if labels are exchangeable. "bootstrap": the same with rows drawn from the pooled sample, valid for large samples only. "theory": the critical value of Theorem 3.1; no resampling.
+    - n_resamples : int. Relabellings; fewer than 1 / alpha - 1 can never reject.
+    - strata : None or (x_strata, y_strata), one entry per row. Labels are permuted among rows with equal entries only, for repeated measures and blocked designs ("panel", "split", "permutation").
+    - C : float. The constant of Theorem 3.1, at least 1, for "theory".
+    - nan_policy : str. "raise" refuses missing values, "omit" leaves out the rows that have one and says so in `message`.
+    - rng : None, int or Generator. The same integer gives the same result, in any order of rows and samples; None a new one each time.
+    - n_jobs : int. Threads for "permutation" and "bootstrap"; never changes a result.
+    - max_seconds : float or None. Stop after that time with the resamples that are done, which `message` counts; Ctrl-C does the same, once there are some.
+    - progress : bool. Show a bar where there is something to wait for.
 
     Returns a `KMSTestResult`. Raises ValueError or TypeError that names the argument."""
     _check_test(alpha, method, n_resamples, n_jobs)
-    _check_options(p, "auto", .01, None, None)
+    _check_options(p, "auto", .01, None, None, max_seconds)
     method, p, alpha, n_resamples = "panel" if method == "auto" else method, float(p), float(alpha), int(n_resamples)
     raw = _numeric_pair(x, y)
     codes = as_strata(strata, len(raw[0]), len(raw[1]))
@@ -251,19 +246,21 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     kernel = _as_kernels(kernel, x, y, method)
     if codes is not None and method in ("bootstrap", "theory"): raise ValueError(f"`strata` can be used with 'panel', 'split' and 'permutation', not with `method`={method!r}")
     seed, rng, own_x, own_y = rng, as_generator(rng), x, y
-    if method == "theory": found = _theory_test(x, y, p, kernel, alpha, C, progress)
+    if method == "theory": found = _theory_test(x, y, p, kernel, alpha, C, max_seconds=max_seconds, progress=progress)
     else:
         x, y, codes, swapped = in_canonical_order(x, y, codes)
         order = pooled_order(np.vstack([x, y]), codes)
         rng = data_generator(seed, np.vstack([x, y])[order], None if codes is None else codes[order])
         run = {"panel": _panel_test, "split": _split_test}.get(method, _search_test)
-        statistic, null, f, seen, kind, evidence = run(x, y, p, kernel, n_resamples, codes, rng, progress, n_jobs, method == "bootstrap")
+        options = dict(max_seconds=max_seconds, progress=progress) | ({} if run is not _search_test else dict(n_jobs=n_jobs, replace=method == "bootstrap"))
+        statistic, null, f, seen, kind, evidence, stopped = run(x, y, p, kernel, n_resamples, codes, rng, **options)
+        if stopped: notes = (*notes, f"stopped after {len(null)} of {n_resamples} resamples: {stopped}")
         pvalue, threshold = permutation_pvalue(statistic, null), permutation_threshold(null, alpha)
         if swapped: f, seen = Witness(f.kernel, f.points, -f.coef), None if seen is None else (-seen[1], -seen[0])
         found = statistic, pvalue, null, threshold, f, seen, kind, evidence
     statistic, pvalue, null, threshold, f, seen, kind, evidence = found
     u, v = project_pooled(f, own_x, own_y) if seen is None else seen
-    if len(null) and threshold == np.inf: notes = (*notes, f"with {n_resamples} resamples no p-value is below {1 / (n_resamples + 1):.3g}: the test cannot reject at {alpha:g}")
+    if len(null) and threshold == np.inf: notes = (*notes, f"with {len(null)} resamples no p-value is below {1 / (len(null) + 1):.3g}: the test cannot reject at {alpha:g}")
     return KMSTestResult(statistic, pvalue, null, threshold, alpha, method, f, u, v, kind, evidence, own_x, own_y, p, "; ".join(notes))
 
 # %% ../nbs/07_testing.ipynb #018c663e
@@ -285,32 +282,33 @@ def _as_kernels(kernel, x, y, method):
     if method == "panel": return None if kernel is None else (as_kernel(kernel, x, y),)
     return as_kernel(kernel, x, y)
 
-def _panel_test(x, y, p, kernel, n_resamples, codes, rng, progress, n_jobs, replace):
+def _panel_test(x, y, p, kernel, n_resamples, codes, rng, **options):
     "The witness panel."
     strata = None if codes is None else (codes[:len(x)], codes[len(x):])
-    t = witness_panel(x, y, kernels=kernel, n_resamples=n_resamples, strata=strata, rng=rng)
-    return t.statistic, t.null_distribution, t.witness, None, t.members[0].kind, t.members
+    t = witness_panel(x, y, kernels=kernel, n_resamples=n_resamples, strata=strata, rng=rng, **options)
+    return t.statistic, t.null_distribution, t.witness, None, t.members[0].kind, t.members, t.stopped
 
-def _split_test(x, y, p, kernel, n_resamples, codes, rng, progress, n_jobs, replace):
+def _split_test(x, y, p, kernel, n_resamples, codes, rng, **options):
     "Witness on one half, permutations on the other."
     if codes is None: x_fit, y_fit, x_test, y_test = split_halves(x, y, rng)
     else:
         i, j = split_strata(codes[:len(x)], codes[len(x):], rng)
         x_fit, y_fit, x_test, y_test, codes = x[i], y[j], x[~i], y[~j], np.concatenate([codes[:len(x)][~i], codes[len(x):][~j]])
     if isinstance(kernel, tuple): kernel = select_kernel(kernel, x_fit, y_fit, p, rng)
-    f = kms_distance(x_fit, y_fit, p=p, kernel=kernel, tol=.01, max_iter=100, rng=rng, progress=progress).projector
+    f = kms_distance(x_fit, y_fit, p=p, kernel=kernel, tol=.01, max_iter=100, rng=rng, **options).projector
     u, v = project_pooled(f, x_test, y_test)
-    return *permutation_null(u, v, n_resamples, rng, p, codes), f, (u, v), "kms", ()
+    return *permutation_null(u, v, n_resamples, rng, p, codes), f, (u, v), "kms", (), ""
 
-def _search_test(x, y, p, kernel, n_resamples, codes, rng, progress, n_jobs, replace):
+def _search_test(x, y, p, kernel, n_resamples, codes, rng, **options):
     "Permutation or, with `replace`, bootstrap of the KMS distance found by local search."
-    return *_resampled_null(kernel, x, y, p, n_resamples, codes, rng, n_jobs, replace, progress), None, "kms", ()
+    statistic, null, f, stopped = _resampled_null(kernel, x, y, p, n_resamples, codes, rng, **options)
+    return statistic, null, f, None, "kms", (), stopped
 
-def _theory_test(x, y, p, kernel, alpha, C, progress):
+def _theory_test(x, y, p, kernel, alpha, C, **options):
     "The test of Theorem 3.1 with the lower bound of the distance."
     A = max(kernel.bound(x), kernel.bound(y)) if hasattr(kernel, "bound") else float(np.sqrt(max(np.diag(kernel(z, z)).max() for z in (x, y))))
     threshold = critical_value(len(x), len(y), alpha=alpha, p=p, A=A, C=C)
-    fit = kms_distance(x, y, p=p, kernel=kernel, tol=.01, progress=progress)
+    fit = kms_distance(x, y, p=p, kernel=kernel, tol=.01, **options)
     return fit.lower, theory_pvalue(fit.lower, len(x), len(y), p=p, A=A, C=C), np.empty(0), threshold, fit.projector, None, "kms", ()
 
 # %% ../nbs/07_testing.ipynb #7c676665

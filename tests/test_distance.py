@@ -149,5 +149,6 @@ def test_random_numbers():
     state = np.random.get_state()[1].tolist()
     a, b = (kms_distance(X, Y, n_features=8, rng=3) for _ in range(2))
     assert a.lower == b.lower and a.upper == b.upper
-    assert kms_test(X, Y, rng=3).pvalue == kms_test(X, Y, rng=np.random.default_rng(3), n_jobs=4).pvalue
+    assert kms_test(X, Y, rng=3).pvalue == kms_test(X, Y, rng=3, n_jobs=4).pvalue
+    assert kms_test(X, Y, rng=np.random.default_rng(3)).pvalue == kms_test(X, Y, rng=np.random.default_rng(3), n_jobs=4).pvalue
     assert np.random.get_state()[1].tolist() == state

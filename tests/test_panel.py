@@ -150,7 +150,7 @@ def test_scores_and_weights():
     q = scores(s)
     assert_allclose((q > -np.log10(.05)).mean(1), .05, atol=.001)
     assert (np.diff(np.sort(q, axis=1)) >= 0).all() and np.isfinite(scores(np.array([[0, 0, 0, 1e9, 1.]]))).all()
-    for k in range(1, 7): assert_allclose(panel_weights(k).sum(), 1); assert (panel_weights(k) > 0).all()
+    for k, n_rows in product(range(1, 7), (2, 20, 1000)): assert_allclose(panel_weights(k, n_rows).sum(), 1); assert (panel_weights(k, n_rows) > 0).all()
 
 
 def test_kernels_increase_and_ignore_duplicates_and_units():

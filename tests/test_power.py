@@ -157,15 +157,15 @@ def test_wrong_arguments(args):
 
 
 def test_another_backend_of_joblib(power, tmp_path):
-    "Whatever is registered with joblib takes over: here one that counts its calls."
+    "Whatever is registered with joblib takes over: here one that counts how often it is asked."
     from joblib.parallel import ThreadingBackend
 
     calls = []
 
     class Counting(ThreadingBackend):
-        def submit(self, func, callback=None):
+        def configure(self, *args, **options):
             calls.append(1)
-            return super().submit(func, callback)
+            return super().configure(*args, **options)
 
     joblib.register_parallel_backend("counting", Counting)
     args = ["--cells", "eight", "--methods", "mmd", "--level", "7", "--jobs", "2", "--out", str(tmp_path / "r.csv")]

@@ -1,4 +1,5 @@
 "kms_test: every method against plain computations, its invariances, strata, errors, and what the result says."
+import importlib
 import pickle
 from itertools import permutations
 
@@ -9,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test, median_bandwidth
 from kms_nb.data import blob
-from kms_nb.panel import permutation_pvalue, pooled_kernel
+from kms_nb.panel import STATISTICS, permutation_pvalue, pooled_kernel
 from kms_nb.testing import METHODS, feature_effects, permutation_null, resampled_distances, select_kernel, split_halves, split_strata
 from kms_nb.transport import wasserstein_1d
 
@@ -123,7 +124,7 @@ def test_kernel_selection_and_sequences():
     assert {m.kernel for m in t.evidence} == set(kernels) and t.kernel in kernels
     assert kms_test(x, y, method="split", kernel=kernels, n_resamples=49, rng=0).kernel in kernels
     assert kms_test(x, y, method="split", n_resamples=49, rng=0).kernel == Gaussian(median_bandwidth(x, y))
-    assert len(kms_test(x, y, kernel=Laplace(.3), n_resamples=49, rng=0).evidence) == 3
+    assert len(kms_test(x, y, kernel=Laplace(.3), n_resamples=49, rng=0).evidence) == len(STATISTICS)
 
 
 def test_top_points_and_effect_size():
@@ -179,3 +180,40 @@ def test_pictures():
     ax = Figure().subplots()
     t.plot(ax, kind="features", names=["height", "width"])
     assert {text.get_text() for text in ax.get_yticklabels()} == {"height", "width"}
+
+
+@pytest.mark.parametrize("method, slow", [("panel", "kms_nb.panel.mean_statistic"), ("permutation", "kms_nb.testing.resampled_distances"), ("bootstrap", "kms_nb.testing.resampled_distances")])
+def test_interrupted_tests_keep_what_is_done(method, slow, monkeypatch):
+    module, name = slow.rsplit(".", 1)
+    module = importlib.import_module(module)
+    work, calls, limit = getattr(module, name), [], 11 if method == "panel" else 2
+    x, y = blob(12, 2, rng=0)
+    whole = kms_test(x, y, method=method, n_resamples=999, rng=0)
+
+    def interrupted(*args, **kw):
+        calls.append(1)
+        if len(calls) > limit:
+            raise KeyboardInterrupt
+        return work(*args, **kw)
+
+    if method == "panel":
+        monkeypatch.setitem(module.STATISTICS, "mean", interrupted)
+    else:
+        monkeypatch.setattr(module, name, interrupted)
+    part = kms_test(x, y, method=method, n_resamples=999, rng=0)
+    done = len(part.null_distribution)
+    assert 50 < done < 999 and f"stopped after {done} of 999 resamples: interrupted" in part.message
+    assert part.pvalue == permutation_pvalue(part.statistic, part.null_distribution)
+    if method != "panel":  # the panel's scale depends on all of its relabellings
+        assert part.statistic == whole.statistic and (part.null_distribution == whole.null_distribution[:done]).all()
+    calls.extend([1] * 20)
+    with pytest.raises(KeyboardInterrupt):  # nothing done: nothing to say
+        kms_test(x, y, method=method, n_resamples=999, rng=0)
+
+
+@pytest.mark.parametrize("method", ["panel", "split", "permutation", "bootstrap", "theory"])
+def test_time_limits(method):
+    x, y = blob(20, 2, rng=1)
+    assert 0 < kms_test(x, y, method=method, n_resamples=999, rng=0, max_seconds=1e-3).pvalue <= 1
+    with pytest.raises(ValueError, match="`max_seconds`"):
+        kms_test(x, y, method=method, max_seconds=-1)
