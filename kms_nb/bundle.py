@@ -273,7 +273,8 @@ class _Bundle:
             more_A, more_G = self.cuts.compress(self.E, Z, len(A))
             A, G = np.concatenate([A, more_A]), np.concatenate([G, more_G])
             self.model = Z, A, G
-        H = 2 * self.rho / top ** 2 * (G @ G.T)
+        G = G / top
+        H = 2 * self.rho * (G @ G.T)
         w, S, t = master(A / top, H, self.constants / top - H @ self.w)
         w[w < 1e-6] = 0
         return w / w.sum(), S, t * top + w @ self.constants

@@ -39,7 +39,8 @@ def ascend(problem, omega, p=2, *, max_iter=60, tol=1e-6):
     (f, g), step = direction(problem, omega, p), 1.0
     for _ in range(max_iter):
         move = g - f * omega
-        if not f > 1e-290 or not np.linalg.norm(move) > 1e-9 * f: break
+        if not f > 1e-270 or abs(g @ omega - f) > 0.01 * f: break                    # f is homogeneous, g'omega = f: else f is rounding alone
+        if not np.linalg.norm(move) > 1e-9 * f: break
         while step > 1e-6:
             trial = omega + step / f * move
             trial /= np.linalg.norm(trial)
@@ -73,7 +74,7 @@ def polish(problem, omega, p=2, *, max_iter=200, n_cuts=16, tol=1e-8):
     for _ in range(max_iter):
         c, d_x, d_y = map(np.array, zip(*(displacements(u, v, cut, p) for cut in cuts)))
         f = c.min()
-        if tau is None: tau = 0.1 / f if f > 0 else 0
+        if tau is None: tau = 0.1 / f if f > 1e-270 else 0
         keep = np.argsort(c, kind="stable")[:n_cuts]
         cuts, G = [cuts[k] for k in keep], p * problem.pull_back(d_x[keep], d_y[keep])
         G -= np.outer(G @ omega, omega)

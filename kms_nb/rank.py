@@ -164,7 +164,7 @@ def face_equations(problem, W, face):
     "Equations (D + 1, r (r + 1) / 2) for symmetric Delta: <V(pi), W Delta W'> = 0 for all couplings pi of the face, at W (d, r). Source: @eq-follow."
     (n, m), k = face.coupling.shape, len(face.rows)
     pairs = squares((problem.phi[face.rows] - problem.psi[face.cols]) @ W)
-    graph = sparse.csr_array((np.arange(1.0, k + 1), (face.rows, n + face.cols)), shape=(n + m, n + m))
+    graph = sparse.csr_matrix((np.arange(1.0, k + 1), (face.rows, n + face.cols)), shape=(n + m, n + m))     # no array: indices of 32 bits, as SciPy before 1.17.1 wants
     forest = minimum_spanning_tree(graph).data.astype(int) - 1
     ends = sparse.csr_array((np.ones(2 * k), (np.tile(np.arange(k), 2), np.r_[face.rows, n + face.cols])), shape=(k, n + m))
     _, label = connected_components(graph, directed=False)

@@ -51,8 +51,8 @@ def pairs(draw, max_rows=8, max_columns=3, min_rows=1, same_size=False):
 
 def weights(n):
     "None, whole numbers (some 0) or floats of very different sizes."
-    some = st.one_of(arrays(float, n, elements=st.integers(0, 3).map(float)), arrays(float, n, elements=st.floats(1e-9, 1.0)))
-    return st.one_of(st.none(), some.filter(lambda w: w.max() > 0))
+    whole = arrays(float, n, elements=st.integers(0, 3).map(float)).map(lambda w: w if w.any() else w + 1)
+    return st.one_of(st.none(), whole, arrays(float, n, elements=st.floats(1e-9, 1.0)))
 
 
 def rbf(x, y): return rbf_kernel(x, y, gamma=0.7)                               # a kernel that the package knows nothing about
@@ -119,8 +119,9 @@ def check(res, x, y, kernel, x_weights=None, y_weights=None):
     # the lower value is attained by a function of norm one
     u, v = res.projector(x), res.projector(y)
     np.testing.assert_allclose(wasserstein(u, v, a, b, p), res.lower, rtol=1e-6, atol=5 * small)
-    z = res.projector.points
-    assert res.projector.coef @ kernel(z, z) @ res.projector.coef <= 1 + 1e-6
+    z, c = res.projector.points, res.projector.coef
+    gram = kernel(z, z)
+    assert c @ gram @ c <= 1 + 1e-6 + 4 * np.finfo(float).eps * np.abs(c).sum() ** 2 * gram.max()              # coefficients of near-equal rows are large
     # the coupling is one, and proves the upper bound
     pi = res.coupling.toarray()
     assert (pi >= 0).all()
