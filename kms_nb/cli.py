@@ -60,10 +60,11 @@ def _add_input(parser):
     parser.add_argument("--by", metavar="COLUMN", help="split one table by this label column")
     parser.add_argument("--labels", type=_names, metavar="L1,L2", help="the two labels to compare when the --by column has more")
     parser.add_argument("--columns", type=_names, metavar="C1,C2,...", help="use only these columns")
+    parser.add_argument("--omit-missing", action="store_true", help="leave out rows with a missing value in a column that is used (default: an error)")
     parser.add_argument("--raw", action="store_true", help="take numbers as they are (default: standardise numbers, one-hot encode text)")
     parser.add_argument("--header", choices=["auto", "yes", "no"], default="auto", help="whether the first row holds column names (default auto)")
-    parser.add_argument("--kernel", choices=["gaussian", "laplace", "linear"], help="kernel (default gaussian)")
-    parser.add_argument("--bandwidth", type=float, metavar="S", help="bandwidth of the kernel (default: the median distance of the pooled rows; kms test looks through several)")
+    parser.add_argument("--kernel", choices=_KERNELS, help="kernel (default gaussian)")
+    parser.add_argument("--bandwidth", type=float, metavar="S", help="bandwidth of the kernel, exp(-d^2 / (2 S^2)) or exp(-d / S) at distance d (default: the median distance of the pooled rows; kms test looks through several)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 # %% ../nbs/cli.ipynb #68e27cf5
@@ -76,7 +77,18 @@ _EXAMPLES = """examples:
 _ABOUT = {"demo": "Compare two species of the Iris flowers.",
           "test": "Test whether two samples differ. The p-value depends on random relabellings: fix the seed beforehand and do not try several.",
           "distance": "Bound the distance of two samples: the largest Wasserstein distance between their values under one function of norm 1."}
-_SOLVERS = ("auto", "bundle", "mirror", "local", "cvxpy", "exact")            # the methods of kms_distance, known without importing it
+_WORDS = {"test": {"panel": "several kernels, each with several kinds of witness: functions that tell the samples apart",
+                   "strongest": "the witness and the kernel with the most evidence of a difference",
+                   "statistic": "the panel's evidence in one number; above the threshold the samples differ at level alpha",
+                   "distance": "an interval that is proved to hold the KMS distance under the strongest kernel"},
+          "distance": {"distance": "an interval that is proved to hold the KMS distance: the witness attains its lower end, no function exceeds its upper end",
+                       "rank": "1 if the solver's relaxation of the problem is as good as exact; above 1 the interval may stay open"}}
+_KERNELS = ("gaussian", "laplace", "linear")                                  # the names of kernels, and ...
+_SOLVERS = ("auto", "bundle", "mirror", "local", "cvxpy", "exact")            # ... the methods of kms_distance, known without importing it
+
+def _explained(words):
+    "Words of the output and their meaning, as two columns."
+    return "\n".join(["words in the output:"] + [textwrap.fill(meaning, _width() - 1, initial_indent=f"  {word:<11}", subsequent_indent=" " * 13) for word, meaning in words.items()])
 
 def _parser():
     "The parser of the program `kms`."
@@ -87,7 +99,7 @@ def _parser():
     for name, run, text in (("demo", _demo, "compare two species of the Iris flowers"), ("test", _test, "test whether two samples differ"),
                             ("distance", _distance, "bound the distance of two samples")):
         about = textwrap.fill(_ABOUT[name], _width() - 1)
-        command = commands.add_parser(name, help=text, description=about, allow_abbrev=False, formatter_class=_help)
+        command = commands.add_parser(name, help=text, description=about, epilog=_explained(_WORDS[name]) if name in _WORDS else None, allow_abbrev=False, formatter_class=_help)
         command.set_defaults(run=run)
         if name != "demo": _add_input(command)
         if name != "distance": _add_resampling(command)
@@ -131,6 +143,18 @@ def _read(args):
     notes = [f"{', '.join(files)}: {n}" for n, files in about.items()]
     return [t.set_axis(range(1, len(t) + 1)) for t in tables], notes
 
+def _complete(tables, labels, columns, notes):
+    "The tables without the rows that miss a value in these columns (None: in any); how many those are is added to the notes."
+    from kms_nb.data import _count
+    complete = []
+    for table, label in zip(tables, labels):
+        gaps = table[[c for c in table.columns if columns is None or c in columns]].isna()
+        kept = ~gaps.any(axis=1) | gaps.all().any()                    # a column without any value is refused later, by its name
+        if not kept.any(): raise ValueError(f"{label} has no row without missing values")
+        if not kept.all(): notes.append(f"{label}: {len(kept) - kept.sum()} of {_count(len(kept), 'row')} left out for missing values.")
+        complete.append(table[kept])
+    return complete
+
 def _pair(args):
     "Read, split and encode what the arguments ask for."
     from kms_nb.data import encode_pair, split_by
@@ -138,24 +162,26 @@ def _pair(args):
     args.samples = tuple(args.files)
     try:
         if args.by is not None:
+            if args.omit_missing: tables = _complete(tables, args.files, [args.by], notes)
             *tables, labels = split_by(tables[0], args.by, args.labels)
             args.samples = tuple(f"{args.by}={v}" for v in labels)
+        if args.omit_missing: tables = _complete(tables, args.samples, args.columns, notes)
         e = encode_pair(*tables, columns=args.columns, raw=args.raw, labels=args.samples)
     except ValueError as e:
-        guesses = " ".join(n for n in notes if "first row" in n)
-        raise ValueError(f"{e} ({guesses})" if guesses else e) from None
+        hints = [n for n in notes if "first row" in n]
+        if not args.omit_missing and re.search(" has missing values: | lacks a label in ", str(e)): hints.append("--omit-missing leaves out such rows")
+        raise ValueError(f"{e} ({' '.join(hints)})" if hints else e) from None
     return _Pair(e.x, e.y, args.samples, e.names, [_words(n, args) for n in (*notes, *e.notes)], args.raw)
 
 def _kernel(args, x, y):
     "The kernel that the arguments ask for; None leaves the choice to the package."
-    from kms_nb.kernels import Gaussian, Laplace, Linear, median_bandwidth
+    from kms_nb.kernels import NAMES, as_kernel
     if args.kernel == "linear":
         if args.bandwidth is not None: raise ValueError("--bandwidth has no meaning for the linear kernel")
         largest = max(abs(x).max(), abs(y).max())
         if largest > 1e150: raise ValueError(f"--kernel linear squares the numbers, which are too large for that: {largest:.3g} (leave out --raw)")
-        return Linear()
-    if args.kernel is None and args.bandwidth is None: return None
-    return {"laplace": Laplace}.get(args.kernel, Gaussian)(median_bandwidth(x, y) if args.bandwidth is None else args.bandwidth)
+    if args.bandwidth is not None: return NAMES[args.kernel or "gaussian"](args.bandwidth)
+    return None if args.kernel is None else as_kernel(args.kernel, x, y)
 
 # %% ../nbs/cli.ipynb #29748da8
 _SPELLINGS = {"column": "--by", "rng": "--seed", "kernel": "the kernel", "upper": "the upper bound", "True": "yes", "False": "no"}
@@ -168,7 +194,8 @@ def _words(message, args):
         name, _, value = found.groups()
         word = samples.get(name) or _SPELLINGS.get(name) or ("--" + name.replace("_", "-") if name in _SAME else found[0])
         return word if value is None else f"{word} {_SPELLINGS.get(value, value)}"
-    message = re.sub(r"`(\w+)`(?:=(['\"]?)(\w+)\2)?", spell, str(message))
+    message = re.sub(r"set (a smaller )?`n_features`, or |, or raise `kms_nb.kernels.MEMORY_LIMIT`", "", str(message))           # not within its reach
+    message = re.sub(r"`(\w+)`(?:=(['\"]?)(\w+)\2)?", spell, message)
     return re.sub(r"\b1 (iteration|resample|row)s\b", r"1 \1", message)
 
 # %% ../nbs/cli.ipynb #d0def993
@@ -229,12 +256,24 @@ def _plain(value):
     if isinstance(value, (np.bool_, np.integer)): return value.item()
     return value if value is None or isinstance(value, (bool, int)) else str(value)
 
+def _json(value, encoding):
+    "A value as JSON whose letters stand for themselves if they are printable and in the encoding, and are escaped otherwise."
+    def spell(c):
+        try: c.encode(encoding)
+        except UnicodeEncodeError: pass
+        else:
+            if c.isprintable(): return c
+        units = c.encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[i:i + 4]}" for i in range(0, len(units), 4))
+    text = json.dumps(_plain(value), ensure_ascii=False)
+    return text if text.isascii() and text.isprintable() else "".join(map(spell, text))
+
 def _dump(args, pair, kernel, **facts):
-    "Print what was done and what came out as one JSON object, in ASCII so that any console can show it."
+    "Print what was done and what came out as one JSON object."
     samples = [{"label": label, "rows": len(s)} for label, s in zip(pair.labels, (pair.x, pair.y))]
-    print(json.dumps(_plain({"command": args.command, "files": args.files, "samples": samples, "features": pair.names, "notes": pair.notes,
-                             "kernel": type(kernel).__name__, "bandwidth": getattr(kernel, "bandwidth", None), "seed": args.seed,
-                             **facts, "plot": args.plot})))
+    print(_json({"command": args.command, "files": args.files, "samples": samples, "features": pair.names, "notes": pair.notes,
+                 "kernel": type(kernel).__name__, "bandwidth": getattr(kernel, "bandwidth", None), "seed": args.seed,
+                 **facts, "plot": args.plot}, getattr(sys.stdout, "encoding", None) or "utf-8"))
 
 # %% ../nbs/cli.ipynb #4778b772
 def _sample_lines(pair):
@@ -394,12 +433,20 @@ def _complain(text):
     try: print(f"kms: {_printable(text)}", file=sys.stderr)
     except OSError: pass
 
-def main(argv=None):
-    """The program `kms`: parse `argv` (None takes the command line), run, print.
+def _exit_interrupted():
+    "End the process on the spot: an exception could be lost, with a traceback, where Python ignores it, for instance in a callback of an import."
+    try: os.write(2, b"\n" * os.isatty(2) + b"kms: interrupted\n")                  # a terminal shows ^C, and perhaps a bar, on the line
+    finally: os._exit(130)
 
-    Returns the exit status: 0 when it ran, 2 for bad input (one line on standard error), 130 when interrupted."""
+def main(argv=None):
+    """The program `kms`: parse, run, print. Returns the exit status: 0 when it ran, 2 for bad input (one line on standard error), 130 when interrupted.
+
+    - argv : list of str or None. The arguments; None takes the command line, and lets an interrupt end the process at once."""
     args, interrupts = None, []
-    def end(*_): interrupts.append(True); raise SystemExit(130)
+    def end(*_):
+        interrupts.append(True)
+        if argv is None: _exit_interrupted()
+        raise SystemExit(130)
     try:
         _open_streams()
         args = _parse(argv)

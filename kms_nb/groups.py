@@ -10,14 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 import numbers
 import numpy as np
-from .kernels import as_sample
+from .kernels import as_kernel, as_sample
 from .distance import as_generator
 from .panel import panel_kernels, pooled_kernel
 from .testing import kms_test
 
 # %% ../nbs/07c_groups.ipynb #22bacf2a
 def adjusted_pvalues(pvalues, correction="holm"):
-    """Adjusted p-values (G,) for p-values (G,): "holm" (probability of any false rejection) or "fdr" (expected share of false rejections among all). Source: the statement above; Benjamini and Hochberg (1995)."""
+    """Adjusted p-values (G,) for several tests: rejecting where they are at most alpha keeps an error rate of all tests at alpha.
+
+    - pvalues : sequence (G,). Numbers between 0 and 1.
+    - correction : "holm" or "fdr". The rate: "holm" the probability of any false rejection, "fdr" the expected share of false ones among the rejections.
+
+    Source: the statement on several groups in notebook 07c_groups (Holm, 1979); Benjamini and Hochberg (1995)."""
     p = np.asarray(pvalues, float)
     if p.ndim != 1 or not len(p) or not ((p >= 0) & (p <= 1)).all(): raise ValueError(f"`pvalues` must be a sequence of numbers between 0 and 1, got {pvalues!r}")
     if correction not in ("holm", "fdr"): raise ValueError(f"`correction` must be 'holm' or 'fdr', got {correction!r}")
@@ -31,12 +36,12 @@ def adjusted_pvalues(pvalues, correction="holm"):
 # %% ../nbs/07c_groups.ipynb #c3261b7c
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupsResult:
-    """Result of `compare_groups`: names (G,), tests (G,) of `KMSTestResult`, adjusted p-values (G,), correction and level."""
-    names: tuple
-    tests: tuple
-    adjusted: np.ndarray
-    correction: str
-    alpha: float
+    "Result of `compare_groups`."
+    names: tuple                      # of the groups, in the order given
+    tests: tuple                      # a `KMSTestResult` for each
+    adjusted: np.ndarray              # (G,) adjusted p-values
+    correction: str                   # how they were adjusted
+    alpha: float                      # level
 
     @property
     def reject(self):
@@ -54,19 +59,26 @@ class GroupsResult:
 def compare_groups(groups, reference, *, correction="holm", alpha=0.05, rng=None, **options):
     """Each of several groups against a reference sample: a `GroupsResult`.
 
-    groups: mapping from names to samples (n_g, d). reference: sample (m, d). correction: "holm" or "fdr", see `adjusted_pvalues`. options: those of `kms_test`; with "holm" and B resamples no adjusted p-value can be below G / (B + 1).
-    Raises ValueError or TypeError that names the argument, or the group."""
+    - groups : mapping from names to tables (n_g, d).
+    - reference : table (m, d).
+    - correction : "holm" or "fdr". See `adjusted_pvalues`.
+    - alpha : float in (0, 1). Level of all tests together.
+    - rng : None, int or numpy Generator.
+    - options : those of `kms_test`. With "holm" and B resamples no adjusted p-value can be below G / (B + 1).
+
+    Raises `ValueError` or `TypeError` that names the argument, or the group, whose rows are called `x`."""
     if not isinstance(groups, Mapping) or not groups: raise TypeError(f"`groups` must be a mapping from names to samples with at least one entry, got {type(groups).__name__}")
     if isinstance(reference, str): raise TypeError(f"`reference` must be a sample, got the string {reference!r}: to use a group, pass its rows and leave it out of `groups`")
     rng, tests = as_generator(rng), []
+    adjusted_pvalues([1], correction)                                     # a wrong one is refused before the work
     for name, sample in groups.items():
         try: tests.append(kms_test(sample, reference, alpha=alpha, rng=int(rng.integers(2**32)), **options))
-        except (TypeError, ValueError) as error: raise type(error)(f"group {name!r}: {error}") from None
+        except (TypeError, ValueError) as error: raise type(error)(f"group {name!r}: {str(error).replace('`y`', '`reference`')}") from None
     return GroupsResult(tuple(groups), tuple(tests), adjusted_pvalues([t.pvalue for t in tests], correction), correction, float(alpha))
 
 # %% ../nbs/07c_groups.ipynb #62f96443
 def interval_means(v, w):
-    "Means (w,) of the quantile function of v (N,) over w intervals of equal length, and the mean variance within them (@eq-window)."
+    "Means (w,) of the quantile function of v (N,) over w intervals of equal length, and the mean variance within them: the equation of the moving window in notebook 07c_groups."
     edges = np.union1d(np.arange(w + 1) * len(v), np.arange(len(v) + 1) * w)         # both grids in units of 1 / (N w), exact
     length, middle = np.diff(edges) / (len(v) * w), (edges[1:] + edges[:-1]) / 2
     q, interval = np.sort(v)[(middle // w).astype(int)], (middle // len(v)).astype(int)
@@ -76,11 +88,11 @@ def interval_means(v, w):
 # %% ../nbs/07c_groups.ipynb #f371059c
 @dataclass(frozen=True, eq=False, repr=False)
 class ChangeResult:
-    """Result of `Monitor`: statistic (T - w + 1,) for the windows that end at rows w - 1, ..., T - 1; threshold; alarm: the row at which it is first exceeded, or None."""
-    statistic: np.ndarray
-    threshold: float
-    window: int
-    alpha: float
+    "Result of `detect_change` and `Monitor`."
+    statistic: np.ndarray             # (T - w + 1,) for the windows that end at rows w - 1, ..., T - 1
+    threshold: float                  # an alarm is raised where the statistic exceeds it
+    window: int                       # rows of the window w
+    alpha: float                      # probability of any false alarm within the horizon
     evidence: tuple                   # (kernel, kind) of the member with the largest value at the alarm, or at the end without one
 
     @property
@@ -103,9 +115,17 @@ def _positive(value, name, least=1):
 class Monitor:
     """Compares a moving window of a stream with a reference sample.
 
-    reference (N, d): rows without change, in their order if block > 1. window: rows of the window w. horizon: rows of stream over which the probability of any false alarm is alpha. kernels: a sequence of kernels; None means
-    `panel_kernels`. n_streams: simulated streams for the threshold. block: rows that stay together in them, more than 1 for rows that depend on their neighbours. rng: None, integer or Generator.
-    Calling it on a stream (T, d), T >= w, gives a `ChangeResult`; for a stream that goes on, call it on the last w rows. Raises ValueError or TypeError that names the argument."""
+    - reference : table (N, d). Rows without change, in their order if block > 1.
+    - window : int. Rows of the window w, at least 2.
+    - horizon : int. Rows of stream over which the probability of any false alarm is alpha.
+    - alpha : float in (0, 1). That probability.
+    - kernels : sequence of kernels or their names, or None. None means `panel_kernels`.
+    - n_streams : int. Simulated streams for the threshold.
+    - block : int. Rows that stay together in them, more than 1 for rows that depend on their neighbours.
+    - rng : None, int or numpy Generator.
+
+    Called on a stream (T, d), T >= w, it gives a `ChangeResult`; for a stream that goes on, call it on the last w rows.
+    Raises `ValueError` or `TypeError` that names the argument."""
 
     def __init__(self, reference, *, window=50, horizon=1000, alpha=0.05, kernels=None, n_streams=200, block=1, rng=None):
         R = as_sample(reference, "reference")
@@ -113,12 +133,13 @@ class Monitor:
         if not isinstance(alpha, numbers.Real) or not 0 < alpha < 1: raise ValueError(f"`alpha` must lie in (0, 1), got {alpha!r}")
         if self.horizon < self.window: raise ValueError(f"`horizon` must be at least `window`, got {horizon} and {window}")
         if (n_streams + 1) * alpha < 1: raise ValueError(f"`n_streams` must be at least 1 / `alpha` - 1 = {1 / alpha - 1:.0f}, got {n_streams}")
+        if kernels is not None and not (isinstance(kernels, (tuple, list)) and kernels): raise ValueError(f"`kernels` must be a sequence of kernels or None, got {kernels!r}")
         if len(R) < 2 * max(self.window, self.block): raise ValueError(f"`reference` needs at least {2 * max(self.window, self.block)} rows, twice `window` and `block`, got {len(R)}")
         self.alpha, rng = float(alpha), as_generator(rng)
         half = len(R) // 2
         order = rng.permutation(len(R)) if block == 1 else np.arange(len(R))
         first, second = R[order[:half]], R[order[half:]]
-        kernels = panel_kernels(first, rng=rng) if kernels is None else tuple(kernels)
+        kernels = panel_kernels(first, rng=rng) if kernels is None else [as_kernel(k, first) for k in kernels]
         self._members = [_Windows(pooled_kernel(kernel, first, rng), self.window) for kernel in kernels]
         self._calibrate([member.features(second) for member in self._members], n_streams, rng)
 
@@ -175,9 +196,13 @@ class _Windows:
         return np.array([mean, np.sqrt(np.mean((ordered - self.mean) ** 2, axis=1) + self.constant)])
 
 def detect_change(stream, reference, **options):
-    """Watch a stream (T, d) by a window compared with a reference (N, d) without change: a `ChangeResult`.
+    """Watch a stream by a window that is compared with a reference sample: a `ChangeResult`.
 
-    options: those of `Monitor`; its horizon is the length of the stream unless given. Raises ValueError or TypeError that names the argument."""
+    - stream : table (T, d). In the order of time.
+    - reference : table (N, d). Rows without change.
+    - options : those of `Monitor`. Its horizon is the length of the stream unless given.
+
+    Raises `ValueError` or `TypeError` that names the argument."""
     T, window = len(as_sample(stream, "stream")), options.get("window", 50)
     if isinstance(window, numbers.Integral) and T < window: raise ValueError(f"`stream` has {T} rows, fewer than `window` = {window}")
     return Monitor(reference, **dict(horizon=T) | options)(stream)

@@ -11,25 +11,50 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
+from .kernels import _masked, as_sample
 from .distance import kms_distance
 
 # %% ../nbs/07b_projector.ipynb #4c316b40
+def _validated(estimator, X, *y, **options):
+    "What scikit-learn's validation returns for X (N, d) and perhaps y (N,), as floats; TypeError or ValueError also for what only `as_sample` refuses."
+    _masked(X, "X")
+    refused = None
+    try: as_sample(X, "X")
+    except (TypeError, ValueError) as error: refused = error
+    try:
+        with np.errstate(over="ignore"): valid = validate_data(estimator, X, *y, dtype=np.float64, **options)          # first its own errors, which its users expect
+    except OverflowError: raise refused from None
+    if refused is not None: raise refused
+    return valid
+
+# %% ../nbs/07b_projector.ipynb #13faee34
 class KMSProjector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Transformer to the coordinate in which two classes differ most in Wasserstein distance: values of the KMS witness.
 
-    p, kernel, method, tol, max_iter, n_features: as in `kms_distance`; kernel=None means a Gaussian with the median bandwidth of the rows seen in `fit`. random_state: None (a fixed seed), integer or
-    RandomState, for starting points and Nystroem features.
-    Attributes after `fit`: classes_ (the two labels, sorted), result_ (the `KMSResult`, with x the rows of classes_[1] and y those of classes_[0]), projector_ (the witness, result_.projector),
-    n_iter_, n_features_in_ and, for data frames, feature_names_in_."""
+    - p : float. Order of the Wasserstein distance, at least 1.
+    - kernel : kernel, str or None. As in `kms_distance`; a name or None (a Gaussian) takes the median bandwidth of the rows seen in `fit`.
+    - method, tol, max_iter, n_features : as in `kms_distance`.
+    - random_state : None, int or RandomState. For starting points and Nystroem features; None means a fixed seed.
+
+    Attributes after `fit`:
+
+    - classes_ : array (2,). The labels, sorted.
+    - result_ : `KMSResult`. With x the rows of classes_[1] and y those of classes_[0].
+    - projector_ : `Witness`. The witness, result_.projector, larger on the rows of classes_[1].
+    - n_iter_, n_features_in_ : int; and, for data frames, feature_names_in_ : array (d,)."""
 
     def __init__(self, p=2, kernel=None, *, method="auto", tol=1e-3, max_iter=None, n_features=None, random_state=None):
         self.p, self.kernel, self.method, self.tol, self.max_iter, self.n_features, self.random_state = p, kernel, method, tol, max_iter, n_features, random_state
 
     def fit(self, X, y):
-        """Fit the witness to rows X (N, d) with labels y (N,), of which there must be exactly two different ones. Returns the estimator itself.
+        """Fit the witness; returns the estimator itself.
+
+        - X : table (N, d). The rows of both classes.
+        - y : sequence (N,). Their labels, of which there must be exactly two different ones.
 
         Raises ValueError for any other number of labels, missing values, and options that `kms_distance` refuses."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        _masked(y, "y")
+        X, y = _validated(self, X, y)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) != 2: raise ValueError(f"`y` must have exactly 2 classes, got {len(self.classes_)} class{'es' * (len(self.classes_) != 1)}: only binary classification is supported")
@@ -42,7 +67,7 @@ class KMSProjector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def transform(self, X):
         "Values (k, 1) of the witness at the rows of X (k, d)."
         check_is_fitted(self)
-        return self.projector_(validate_data(self, X, dtype=np.float64, reset=False))[:, None]
+        return self.projector_(_validated(self, X, reset=False))[:, None]
 
     def __sklearn_tags__(self):
         "Tags: labels are required, and of two classes."

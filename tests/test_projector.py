@@ -1,7 +1,9 @@
 "The transformer, by scikit-learn's own checks and in scikit-learn's own company."
+import ast
 import pickle
 import subprocess
 import sys
+import warnings
 from functools import partial
 
 import numpy as np
@@ -12,14 +14,12 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel, sigmoid_kernel
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test
-from kms_nb.kernels import Precomputed
-from kms_nb.projector import KMSProjector
+from kms_nb import Gaussian, KMSProjector, Laplace, Linear, Precomputed, kms_distance, kms_test, median_bandwidth
 
 
 @pytest.fixture
@@ -107,6 +107,146 @@ def test_not_fitted(data):
 def test_package_does_not_import_scikit_learn(root):
     code = "import sys, kms_nb; sys.exit(any(m.split('.')[0] in ('sklearn', 'matplotlib', 'pandas', 'cvxpy') for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
+
+
+def test_public_names_are_imported_when_they_are_used(root):
+    "`from kms_nb import KMSProjector` works, and only it imports scikit-learn."
+    code = """
+import sys
+loaded = lambda: [m for m in ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "cvxpy") if m in sys.modules]
+import kms_nb
+print(loaded(), {"KMSProjector", "compare_groups", "detect_change", "kms_distance"} <= set(dir(kms_nb)))
+from kms_nb import Gaussian, compare_groups, detect_change, kms_distance, kms_test
+print(loaded())
+from kms_nb import KMSProjector
+print("sklearn" in sys.modules, KMSProjector is kms_nb.KMSProjector is kms_nb.projector.KMSProjector, kms_nb.plotting.__name__)
+for name in ("nothing", "_nothing", "sklearn"):
+    try: getattr(kms_nb, name)
+    except AttributeError as error: print(error)
+try: from kms_nb import nothing
+except ImportError as error: print(str(error).partition(" (")[0])
+from kms_nb import *
+assert [globals()[name] for name in kms_nb.__all__] == [getattr(kms_nb, name) for name in kms_nb.__all__]"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert done.stderr == "" and done.stdout.splitlines() == [
+        "[] True", "['numpy', 'scipy']", "True True kms_nb.plotting", *(f"module 'kms_nb' has no attribute {name!r}" for name in ("nothing", "_nothing", "sklearn")), "cannot import name 'nothing' from 'kms_nb'"]
+
+
+def test_editors_see_the_names_that_are_there(root):
+    "The imports for type checkers name what `__getattr__` imports."
+    import kms_nb
+    block = next(node for node in ast.parse((root / "kms_nb/__init__.py").read_text(encoding="utf-8")).body if isinstance(node, ast.If))
+    assert {alias.name: line.module for line in block.body for alias in line.names} == kms_nb._HOMES and sorted(kms_nb.__all__) == sorted(kms_nb._HOMES)
+
+
+# ---------------------------------------------------------------- numbers of any size and type, tiny and degenerate classes
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e16, 1e150])
+def test_units_do_not_matter(data, scale):
+    X, y = data
+    one, other = (KMSProjector().fit(X * s, y) for s in (1, scale))
+    assert other.result_.upper == pytest.approx(one.result_.upper, rel=1e-3)
+    np.testing.assert_allclose(other.transform(X * scale), one.transform(X), atol=1e-4)
+    if 1e-150 < scale < 1e150:
+        one, other = (KMSProjector(kernel=Linear()).fit(X * s, y) for s in (1, scale))
+        assert other.result_.upper == pytest.approx(one.result_.upper * scale, rel=1e-3)
+        np.testing.assert_allclose(other.transform(X * scale) / scale, one.transform(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, bool, np.float32, ">f4", object])
+def test_numbers_of_every_type_are_numbers(dtype):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2 if dtype is bool else 9, (30, 3)).astype(float), np.arange(30) % 2
+    typed = X.astype(dtype)
+    np.testing.assert_array_equal(KMSProjector().fit(typed, y).transform(typed), KMSProjector().fit(X, y).transform(X))
+
+
+def test_frames_of_mixed_nullable_and_arrow_types(data):
+    X, y = np.round(data[0] * 2), data[1]
+    plain = pd.DataFrame(X, columns=list("abc"))
+    expected = KMSProjector().fit(plain, y).transform(plain)
+    for types in ({"a": "int16", "b": "float32"}, {"a": "Int64", "b": "Float64"}, {"a": "int64[pyarrow]", "c": "double[pyarrow]"}):
+        table = plain.astype(types)
+        np.testing.assert_array_equal(KMSProjector().fit(table, y).transform(table), expected)
+
+
+def test_arrays_that_may_not_be_written_or_lie_scattered(data):
+    X, y = data
+    expected = KMSProjector().fit(X, y).transform(X)
+    for view in (np.repeat(X, 2, axis=1)[:, ::2], np.asfortranarray(X), X[::-1].copy()[::-1]):
+        view.flags.writeable = False
+        np.testing.assert_array_equal(KMSProjector().fit(view, y).transform(view), expected)
+
+
+def test_classes_of_one_to_three_rows():
+    rows = np.array([[0.0, 1.0], [3.0, 1.0], [0.0, 5.0], [2.0, 2.0], [1.0, 1.0]])
+    for n, m in ((1, 1), (1, 2), (3, 1), (2, 3)):
+        X, y = np.vstack([rows[:n], rows[::-1][:m]]), np.repeat([1, 0], [n, m])
+        fitted = KMSProjector(kernel=Gaussian(1.0)).fit(X, y)
+        u = fitted.transform(X)[:, 0]
+        assert 0 < fitted.result_.lower <= fitted.result_.upper <= 2**0.5
+        if n == m == 1: np.testing.assert_allclose([u[0] - u[1], fitted.result_.upper], np.sqrt(2 - 2 * np.exp(-1 / 2)), rtol=1e-4)      # rows (0, 1) and (1, 1)
+    with pytest.raises(ValueError, match="exactly 2 classes, got 1 class"):
+        KMSProjector().fit(rows[:1], [0])
+
+
+def test_constant_features_and_rows_in_both_classes(data):
+    X, y = data
+    plain = KMSProjector().fit(X, y).transform(X)
+    np.testing.assert_allclose(KMSProjector().fit(np.c_[X, np.full(60, 7.0)], y).transform(np.c_[X, np.full(60, 7.0)]), plain, atol=1e-6)
+    both = KMSProjector().fit(np.vstack([X, X]), np.repeat([0, 1], 60))
+    assert both.result_.lower == both.result_.upper == 0 and np.isfinite(both.transform(X)).all()
+    same = KMSProjector().fit(np.ones((9, 2)), np.arange(9) % 2)
+    assert same.result_.upper == 0 and np.ptp(same.transform(np.ones((3, 2)))) == 0
+    shared = KMSProjector().fit(np.vstack([X, X[:20]]), np.r_[y, 1 - y[:20]])                        # a third of the rows in either class
+    assert 0 < shared.result_.lower <= shared.result_.upper < KMSProjector().fit(X, y).result_.lower
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
+def test_orders_on_the_line(p):
+    "A linear kernel and one feature: the distance of the sorted values."
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=12), 2 * rng.normal(size=12)
+    fitted = KMSProjector(p=p, kernel=Linear()).fit(np.r_[x, y][:, None], np.repeat([1, 0], 12))
+    right = np.mean(np.abs(np.sort(x) - np.sort(y)) ** p) ** (1 / p)
+    assert fitted.result_.lower == pytest.approx(right, rel=1e-9) and fitted.result_.upper >= right * (1 - 1e-9)
+
+
+def test_a_fit_that_stops_early_says_so_in_its_result_and_nothing_is_printed(data, capsys):
+    X, y = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = KMSProjector(max_iter=1, tol=1e-9, method="mirror").fit(X, y)
+    assert not fitted.result_.converged and "stopped after 1" in fitted.result_.message and fitted.n_iter_ == 1
+    assert 0 < fitted.result_.lower <= fitted.result_.upper and capsys.readouterr() == ("", "")
+
+
+def test_order_of_rows_does_not_matter(data):
+    X, y = data
+    i = np.random.default_rng(1).permutation(60)
+    np.testing.assert_allclose(KMSProjector().fit(X[i], y[i]).transform(X), KMSProjector().fit(X, y).transform(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_missing_and_infinite_values_are_refused(data, bad):
+    X, y = data
+    hole = X.copy()
+    hole[3, 1] = bad
+    for call in (lambda: KMSProjector().fit(hole, y), lambda: KMSProjector().fit(X, y).transform(hole), lambda: KMSProjector().fit(X, np.where(np.arange(60) == 3, bad, y))):
+        with pytest.raises(ValueError, match="NaN|infinity") as error: call()
+        assert "nan_policy" not in str(error.value)
+
+
+def test_kernels_by_name_have_the_bandwidth_of_the_rows_of_the_fit(data):
+    X, y = data
+    s = median_bandwidth(X)
+    for name, kernel in (("gaussian", Gaussian(s)), ("laplace", Laplace(s)), ("linear", Linear())):
+        fitted = KMSProjector(kernel=name).fit(X, y)
+        assert fitted.kernel == name and fitted.projector_.kernel == kernel
+    search = GridSearchCV(make_pipeline(KMSProjector(), LogisticRegression()), {"kmsprojector__kernel": ["gaussian", "laplace", "linear"]}, cv=3).fit(X, y)
+    assert search.best_score_ > 0.8
+    with pytest.raises(ValueError, match="`kernel` must be one of 'gaussian', 'laplace', 'linear'"): KMSProjector(kernel="rbf").fit(X, y)
 
 
 # ---------------------------------------------------------------- kernels of scikit-learn, and precomputed ones

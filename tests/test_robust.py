@@ -17,9 +17,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kms_nb import Gaussian, Laplace, Linear, bundle, distance, kernels, kms_distance, kms_test, mirror, transport
+from kms_nb import Gaussian, Laplace, Linear, bundle, distance, kernels, kms_distance, kms_test, mirror, panel, transport
+from kms_nb.baselines import baseline_test
 from kms_nb.cli import main
 from kms_nb.data import blob, read_table
+from kms_nb.groups import compare_groups, detect_change
+from kms_nb.panel import witness_panel
+from kms_nb.projector import KMSProjector
 
 ROOT = Path(__file__).resolve().parents[1]
 X, Y = blob(12, 2, rng=5)
@@ -99,6 +103,41 @@ def test_tables_that_are_refused(f, kind):
         with pytest.raises(error, match=f"`{name}`.*{words}"): f(*((table, Y) if name == "x" else (X, table)))
 
 
+OTHERS_REFUSE = ("matrix", "sparse columns", "equal names", "nameless")           # scikit-learn's own rules
+
+
+@pytest.mark.parametrize("kind", ACCEPTED)
+def test_tables_that_the_transformer_accepts(kind):
+    table, labels = ACCEPTED[kind], np.array([0, 1, 0, 1])
+    if kind in OTHERS_REFUSE:
+        with pytest.raises((TypeError, ValueError)): KMSProjector().fit(table, labels)
+        return
+    fitted, expected = KMSProjector().fit(table, labels), KMSProjector().fit(WHOLE.astype(float), labels)
+    assert number(fitted.result_) == number(expected.result_)
+    assert_array_equal(fitted.transform(table), expected.transform(WHOLE.astype(float)))
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_tables_that_the_transformer_refuses(kind):
+    "By scikit-learn's errors, or by ours where scikit-learn would take them at face value."
+    table, error, words = REFUSED[kind]
+    fitted = KMSProjector().fit(pd.DataFrame(WHOLE, columns=list("ab")) if len(getattr(table, "columns", [])) else WHOLE, [0, 1, 0, 1])
+    ours = kind in ("masked", "masked rows", "masked cell", "categories", "huge integer", "text", "bytes", "dates", "arrow text")
+    with pytest.raises(error if ours else (TypeError, ValueError), match=f"`X` .*{words}" if ours else None): fitted.transform(table)
+
+
+@pytest.mark.parametrize("kind", ["masked", "masked rows", "masked cell", "categories", "text", "dates", "nullable gap", "words", "sparse matrix", "objects"])
+def test_the_transformer_is_not_fitted_to_tables_that_it_refuses(kind):
+    table = REFUSED[kind][0]
+    rows = table.shape[0] if hasattr(table, "shape") else len(table)
+    if rows == 1: table, rows = [*table, *table], 2
+    with pytest.raises((TypeError, ValueError), match="`X` |X contains NaN|[Ss]parse|could not convert|real number"): KMSProjector().fit(table, np.arange(rows) % 2)
+
+
+def test_labels_of_the_transformer_may_not_be_masked():
+    with pytest.raises(ValueError, match="`y` has 1 masked"): KMSProjector().fit(WHOLE, np.ma.array([0, 1, 0, 1], mask=[0, 0, 0, 1]))
+
+
 def test_frames_with_other_columns():
     a, b = pd.DataFrame(X, columns=["u", "v"]), pd.DataFrame(Y, columns=["v", "u"])
     for f in (kms_distance, kms_test):
@@ -106,7 +145,32 @@ def test_frames_with_other_columns():
     assert number(kms_distance(a, b[["u", "v"]].to_numpy())) == number(kms_distance(X, Y[:, ::-1]))
 
 
+@pytest.mark.parametrize("x, column, row", [(np.arange(3.0), "x[:, None]", "x[None]"), ([0.0, 1.0, 2.0], "[[v] for v in x]", "[x]"), (pd.Series([0.0, 1.0, 2.0]), "x.to_frame()", "x.to_frame().T")])
+@EACH
+def test_one_dimension_is_refused_with_a_remedy_that_works(f, x, column, row):
+    with pytest.raises(ValueError) as error: f(x, Y)
+    assert str(error.value) == f"`x` must have two dimensions (rows, features), got shape (3,); pass `{column}` for 3 rows of one feature, or `{row}` for a single row"
+    assert kernels.as_sample(eval(column)).shape == (3, 1) and kernels.as_sample(eval(row)).shape == (1, 3)
+
+
 # --- missing values -------------------------------------------------------------------------------------------------------
+
+def test_the_remedy_for_missing_values_is_named_where_it_can_be_used():
+    "By every function that has `nan_policy`, and by no other; nor for infinite values, which it does not leave out."
+    gap, remedy = [[0.0, np.nan], [1.0, 2.0]], "; `nan_policy`='omit' leaves out rows with missing values"
+    for f in (kms_distance, kms_test, lambda x, y: compare_groups({"a": x}, y)):
+        for pair in ((gap, Y), (X, gap)):
+            with pytest.raises(ValueError) as error: f(*pair)
+            assert str(error.value).endswith(f"1 missing or infinite values, the first in row 0, column 1{remedy}")
+        with pytest.raises(ValueError, match="infinite") as error: f([[0.0, np.inf], [1.0, 2.0]], Y)
+        assert "nan_policy" not in str(error.value)
+    assert kms_distance(gap, Y, nan_policy="omit").coupling.shape == (1, 12)
+    for call in (lambda: kernels.median_bandwidth(gap), lambda: Gaussian(1.0)(gap), lambda: witness_panel(gap, Y), lambda: detect_change(gap, X), lambda: baseline_test("mmd", gap, Y),
+                 lambda: KMSProjector().fit(gap, [0, 1]), lambda: kms_distance(X, Y).projector(gap)):
+        with pytest.raises(ValueError, match="missing|NaN") as error: call()
+        assert "nan_policy" not in str(error.value)
+
+
 
 def test_rows_with_missing_values_are_left_out_on_request():
     gaps, w = np.insert(X, [0, 4, 12], [[np.nan, 1], [2, np.nan], [np.nan, np.nan]], axis=0), np.insert(np.arange(1.0, 13), [0, 4, 12], 9)
@@ -221,8 +285,34 @@ def test_kernels_are_not_refused_for_their_rounding():
             for n in (5, 99, None): kernels.pooled_features(kernel, x, y, n_features=n, rng=rng)
 
 
+@pytest.mark.parametrize("kind", BAD_KERNELS)
+def test_kernels_that_are_none_in_the_transformer(kind):
+    kernel, words = BAD_KERNELS[kind]
+    with pytest.raises(ValueError, match=f"`kernel` .*({words})"): KMSProjector(kernel=kernel).fit(np.vstack([X, Y]), np.arange(24) < 12)
+
+
+def as_fitted(x, y, **options): return KMSProjector(**options).fit(np.vstack([x, y]), np.arange(len(x) + len(y)) < len(x)).result_
+
+
+@pytest.mark.parametrize("f", [*EACH.args[1], as_fitted, quick("permutation")], ids=["distance", "panel", "split", "transformer", "permutation"])
+def test_kernels_by_name(f):
+    "With the median distance as bandwidth, of the metric that the kernel has; and the names in the error for another."
+    s = kernels.median_bandwidth(X, Y)
+    assert s == pytest.approx(np.median([np.linalg.norm(a - b) for i, a in enumerate(np.vstack([X, Y])) for b in np.vstack([X, Y])[:i]]), rel=1e-12)
+    for name, kernel in (("gaussian", Gaussian(s)), ("laplace", Laplace(s)), ("linear", Linear())):
+        assert number(f(X, Y, kernel=name)) == number(f(X, Y, kernel=kernel)) and f(X, Y, kernel=name).projector.kernel == kernel
+    for name in ("rbf", "Gaussian", "", "gaussian "):
+        with pytest.raises(ValueError, match=f"`kernel` must be one of 'gaussian', 'laplace', 'linear', or a kernel object such as .*, got {name!r}"): f(X, Y, kernel=name)
+
+
+def test_none_is_the_gaussian_kernel_except_for_the_panel():
+    for f in (kms_distance, quick("split"), as_fitted): assert number(f(X, Y)) == number(f(X, Y, kernel="gaussian"))
+    kinds = len(panel.STATISTICS)
+    for kernel, members in ((None, 5 * kinds), ("gaussian", kinds), (["laplace", "gaussian"], 2 * kinds)): assert len(kms_test(X, Y, kernel=kernel, rng=0).evidence) == members
+
+
 @EACH
-@pytest.mark.parametrize("kernel", ["rbf", 1.0, Gaussian, [1], {}])
+@pytest.mark.parametrize("kernel", [1.0, Gaussian, [1], {}])
 def test_things_that_are_no_kernel(f, kernel):
     with pytest.raises(TypeError, match="`kernel` must be a kernel object"): f(X, Y, kernel=kernel)
 
