@@ -15,7 +15,9 @@ from .mirror import Bounds, Problem, Relaxation, interior_point, mirror_ascent, 
 from .rank import reduce_rank as lower_rank
 from .bundle import bundle
 from .local import LARGE, best_direction, displacements, monotone_pieces, polish
+from .cells import cell_upper
 from .exact import branch_and_bound
+from .cells import cell_upper
 
 # %% ../nbs/06_distance.ipynb #0505dff6
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +28,7 @@ class KMSResult:
     upper: float             # certified upper bound
     relaxation: float        # best value of the semidefinite relaxation that was found; `lower` with "exact" and for p > 2
     factor: np.ndarray       # W (r, q): the best point S = WW' of the relaxation, in feature coordinates; the witness itself if that attains the value
-    coupling: sparse.csr_array      # (n, m): the mixture of couplings that proves `upper`; with method "exact" that of the relaxation, which proves less; None for dask arrays
+    coupling: sparse.csr_array      # (n, m): the mixture of couplings that proves `upper`; with method "exact" that of the relaxation, which proves less, and with "local" cells may prove more; None for dask arrays
     projector: Witness       # the witness: callable on new points (k, d) -> (k,)
     n_iter: int              # iterations of the solver of the relaxation
     converged: bool          # whether `gap` is at most the tolerance
@@ -107,12 +109,10 @@ def _scaled_problem(F, a, b):
     return Problem(F.phi / scale, F.psi / scale, a, b), scale
 
 def _left_out(F, problem, scale, pi, known):
-    "The second term of the bound above, in scaled units, for a coupling pi, sparse (n, m), or for any coupling unless it is known that pi proves the bound."
-    pi = pi.tocoo()
-    i, j = pi.coords
+    "The second term of the bound above, in scaled units, for a coupling pi, sparse (n, m), or for any coupling if pi is None or does not alone prove the bound."
     rho_x, rho_y = F.residual_x / scale, F.residual_y / scale
-    moved = F.ids_x[i] != F.ids_y[j]
-    if not known and moved.any(): return float(np.sqrt(2 * (problem.a @ rho_x ** 2 + problem.b @ rho_y ** 2)))
+    if pi is not None: pi = pi.tocoo(); i, j = pi.coords; moved = F.ids_x[i] != F.ids_y[j]
+    if pi is None or not known and moved.any(): return float(np.sqrt(2 * (problem.a @ rho_x ** 2 + problem.b @ rho_y ** 2)))
     return float(np.sqrt(2 * (pi.data * (rho_x[i] ** 2 + rho_y[j] ** 2))[moved].sum()))
 
 def _diameter(problem):
@@ -120,11 +120,12 @@ def _diameter(problem):
     return float(sum(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=float).max()) for X in (problem.phi, problem.psi)))
 
 def _upper(relaxed, F, problem, scale, p, one_coupling=True):
-    "Upper bound on KMS_p in scaled units from the solver's bound, and what the features contribute to it. one_coupling: relaxed.coupling alone proves the bound."
+    "Upper bound on KMS_p in scaled units from the solver's bound, and the length of what the features leave out. one_coupling: relaxed.coupling alone proves the bound."
     q, D = min(p, 2), _diameter(problem)
-    delta = np.abs(relaxed.coupling.sum(1) - problem.a).sum() + np.abs(relaxed.coupling.sum(0) - problem.b).sum()
+    delta = 0 if relaxed.coupling is None else np.abs(relaxed.coupling.sum(1) - problem.a).sum() + np.abs(relaxed.coupling.sum(0) - problem.b).sum()
     left = _left_out(F, problem, scale, relaxed.coupling, q == 2 and one_coupling)
-    upper = (relaxed.upper + 2 * delta * D ** q) ** (1 / q) + left
+    root = (relaxed.upper + 2 * delta * D ** q) ** (1 / q)
+    upper = root + left if F.rounding is None else min(root + left, np.hypot(root, left) + 2 * F.rounding / scale)
     if p > 2: upper = (D + (F.residual_x.max() + F.residual_y.max()) / scale) ** (1 - 2 / p) * upper ** (2 / p)
     return upper, left
 
@@ -156,7 +157,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     - p : float. Order of the Wasserstein distance, at least 1; above 2 the upper bound is a crude one.
     - kernel : kernel, str or None. `Gaussian`, `Laplace`, `Linear` or any function of two samples that returns their Gram matrix; "gaussian" (the same as None), "laplace" and "linear" take the median bandwidth.
     - x_weights, y_weights : sequences (n,) and (m,). Not negative, divided by their sum; None means equal.
-    - method : str. "bundle": exact transport, the default up to 4 million pairs. "local": sorting only, the default beyond; the interval may stay wide. "mirror": mirror ascent, p = 2. "cvxpy": interior point, p = 2, small samples. "exact": branch and bound, p = 2, small samples; the interval closes around the distance itself, given time.
+    - method : str. "bundle": exact transport, the default up to 4 million pairs. "local": sorting, and a bound by cells (`kms_nb.cells`), the default beyond; the interval may stay wide. "mirror": mirror ascent, p = 2. "cvxpy": interior point, p = 2, small samples. "exact": branch and bound, p = 2, small samples; the interval closes around the distance itself, given time.
     - tol : float. Relative gap of the relaxation, in p-th powers, at which the solver stops; with "exact" that of the whole interval.
     - max_iter, max_seconds : int, float or None. Iterations of the solver (with "exact": cones, without limit if None), and its time, looked at between iterations ("cvxpy" ignores both).
     - n_features : int or None. Nystroem features; None means an exact factor up to 10 000 rows and 500 features beyond. Ignored for `Linear`, whose features are the data.
@@ -199,11 +200,15 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     value = displacements(u, v, monotone_pieces(problem, u, v), p)[0]
     if a @ u < b @ v: omega = -omega                         # the witness is larger on x
     upper, left = _upper(relaxed, F, problem, scale, p, method != "exact")
+    if method == "local" and relative_gap(value, upper ** p) > tol:                                # another coupling may prove more
+        try: other = _upper(replace(relaxed, upper=cell_upper(problem) ** (min(p, 2) / 2), coupling=None), F, problem, scale, p)
+        except KeyboardInterrupt: message, other = "interrupted", (np.inf, left)
+        if other[0] < upper: upper, left = other; notes.append("`upper` is proved by cells of rows, not by `coupling`")
     lower = min(value ** (1 / p), upper)                     # rounding alone could exceed the bound, for equal samples for instance
     best = max(lower, min(relaxed.value ** (1 / p), upper)) if p <= 2 and method != "exact" else lower
     done = bool(relative_gap(best ** p, upper ** p) <= tol)
     if p > 2: notes.append("for p above 2 `upper` follows from the bound of order 2 and the largest distance in feature space")
-    if left > 1e-4 * upper: notes.append(f"`upper` contains {left * scale:.3g} for what the features leave out of the kernel")
+    if left > 1e-4 * upper: notes.append(f"`upper` allows for {left * scale:.3g} that the features leave out of the kernel")
     if done or message != "converged": notes.insert(0, "converged" if done else message)
     else: notes.insert(0, "the solver converged, `upper` is larger")
     root = 1 / min(p, 2)

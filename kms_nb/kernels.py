@@ -395,7 +395,8 @@ class PooledFeatures:
     - map : `Features`. The feature map.
     - phi, psi : arrays (n, r), (m, r). Feature vectors of x and of y.
     - ids_x, ids_y : int arrays (n,), (m,). Equal numbers mean equal rows.
-    - residual_x, residual_y : arrays (n,), (m,). Upper bounds on the length of what the features leave out, rounding of the features or the Gram matrix included."""
+    - residual_x, residual_y : arrays (n,), (m,). Upper bounds on the length of what the features leave out, rounding of the features or the Gram matrix included.
+    - rounding : float or None. For Nystroem features the length by which rounding can move a feature vector; None where the residuals are rounding alone."""
     map: Features
     phi: np.ndarray
     psi: np.ndarray
@@ -403,6 +404,7 @@ class PooledFeatures:
     ids_y: np.ndarray
     residual_x: np.ndarray
     residual_y: np.ndarray
+    rounding: float = None
 
 # %% ../nbs/00_kernels.ipynb #ca2d5cf6
 def _linear_features(z):
@@ -442,21 +444,21 @@ def _diagonal(kernel, z):
 SINGLE = 50_000              # distinct rows beyond which Nystroem features are stored in single precision
 
 def _nystroem_rows(features, z, ids, rounding, step=5000):
-    "Centred features (N, r) of the rows z[ids], computed once for each row of z (k, d), in blocks, and residuals (k,)."
+    "Centred features (N, r) of the rows z[ids], computed once for each row of z (k, d), in blocks, residuals (k,), and the length that rounding can make of nothing."
     dtype = np.float32 if len(z) > SINGLE else float
     order = np.argsort(ids, kind="stable")
     ends = np.searchsorted(ids[order], np.arange(0, len(z) + step, step))
-    L, rho, total = np.empty((len(ids), len(features.points)), dtype), np.empty(len(z)), 0
+    L, rho, total, largest = np.empty((len(ids), len(features.points)), dtype), np.empty(len(z)), 0, 0
     for i, lo, hi in zip(range(0, len(z), step), ends[:-1], ends[1:]):
         block, square = features(z[i:i + step]), _diagonal(features.kernel, z[i:i + step])
         left = square - np.einsum("ij,ij->i", block, block)
         if left.min() < -1e-6 * square.max() - 100 * rounding: raise ValueError("`kernel` returned a Gram matrix that is not positive semidefinite")
         rho[i:i + step] = np.sqrt(np.maximum(left, 0) + rounding)
         if dtype == np.float32: rho[i:i + step] += 2 ** -22 * np.sqrt(square)     # rounding of the entries, of the mean and of their difference
-        total = total + block.sum(0)
+        total, largest = total + block.sum(0), max(largest, square.max())
         L[order[lo:hi]] = block[ids[order[lo:hi]] - i]
     L -= (total / len(z)).astype(dtype)
-    return L, rho
+    return L, rho, float(np.sqrt(rounding) + 2 ** -22 * np.sqrt(largest) * (dtype == np.float32))
 
 def distinct_rows(z):
     """Distinct rows (k, d) of z (N, d), in an order that does not depend on the order of the rows of z, and their numbers (N,), z = rows[numbers].
@@ -495,7 +497,8 @@ def pooled_features(kernel, x, y, *, n_features=None, rng=None):
     z, ids = distinct_rows(np.vstack([x, y]))
     _check_features(kernel, *z.shape, n_features)
     features, L, rho = _linear_features(z) if isinstance(kernel, Linear) else _kernel_features(kernel, z, n_features, rng)
-    if L is None: L, rho = _nystroem_rows(features, z, ids, rho)
+    rounding = None
+    if L is None: L, rho, rounding = _nystroem_rows(features, z, ids, rho)
     else: L -= L.mean(0); L = L[ids]
     n = len(x)
-    return PooledFeatures(features, L[:n], L[n:], ids[:n], ids[n:], rho[ids[:n]], rho[ids[n:]])
+    return PooledFeatures(features, L[:n], L[n:], ids[:n], ids[n:], rho[ids[:n]], rho[ids[n:]], rounding)

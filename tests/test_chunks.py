@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kms_nb import Gaussian, KMSProjector, Laplace, Linear, chunks, kernels, kms_distance, kms_test
+from kms_nb.cells import halve
 from kms_nb.data import blob
 from kms_nb.transport import wasserstein_1d
 
@@ -231,7 +232,7 @@ def test_coupling_of_trees_has_its_marginals():
 def test_halves_of_tied_values():
     u = np.repeat([0., 1., 2.], [5, 1, 4])
     cells = np.array([0] * 6 + [1] * 4)
-    t = chunks.halve(u, cells, 3)
+    t = halve(u, cells, 3)
     assert t.shape == (3,) and (u[:5] < t[0]).all() and (u[6:] < t[1]).all()
 
 

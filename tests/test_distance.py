@@ -152,3 +152,27 @@ def test_random_numbers():
     assert kms_test(X, Y, rng=3).pvalue == kms_test(X, Y, rng=3, n_jobs=4).pvalue
     assert kms_test(X, Y, rng=np.random.default_rng(3)).pvalue == kms_test(X, Y, rng=np.random.default_rng(3), n_jobs=4).pvalue
     assert np.random.get_state()[1].tolist() == state
+
+
+@pytest.mark.parametrize("p, weighted", [(2, False), (2, True), (1.5, False), (1, True)])
+def test_bounds_by_cells(p, weighted):
+    "For samples on which sorting proves little: above what exact transport attains, and close to it for p = 2."
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(600, 2)), rng.normal(size=(500, 2)) + [1, 0]
+    options = dict(p=p, kernel=Gaussian(1.5), x_weights=rng.integers(1, 4, 600) if weighted else None)
+    for n_features in (None, 25):
+        local, exact = (kms_distance(x, y, method=method, n_features=n_features, **options) for method in ("local", "bundle"))
+        assert exact.lower <= local.upper and local.lower <= exact.upper
+        assert "cells" in local.message or local.converged
+        if p == 2:
+            assert local.upper < 1.05 * exact.upper
+
+
+def test_squares_are_added_for_nystroem_features():
+    "The interval speaks of the exact kernel, and what the features leave out is not simply added."
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(150, 4)), rng.normal(size=(150, 4)) + [1, 0, 0, 0]
+    exact, few = (kms_distance(x, y, kernel=Gaussian(2.), n_features=k, rng=0) for k in (None, 30))
+    left = float(few.message.split("allows for ")[1].split(" ")[0])
+    assert exact.lower <= few.upper
+    assert_allclose(few.upper, np.hypot(few.relaxation, left), rtol=0.01)

@@ -55,7 +55,7 @@ def test_library_does_not_use_development_tools():
 
 
 def test_modules_import_one_way():
-    order = "kernels bounds hardness transport mirror oracles rank bundle local exact distance chunks panel testing projector groups baselines data cli".split()
+    order = "kernels bounds hardness transport mirror oracles rank bundle local exact cells distance chunks panel testing projector groups baselines data cli".split()
     for position, name in enumerate(order):
         if not (path := ROOT / f"kms_nb/{name}.py").exists():
             continue
