@@ -2,15 +2,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 NPM := npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test docs bench power experiments fuzz notebooks readme clean katex
+.PHONY: help demo test test-lowest docs bench power experiments fuzz notebooks readme clean katex
 
 help:  ## list the targets
-	sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(VENV)/.base  ## install the package and show it at work
 	echo "demo: kms demo"
@@ -19,6 +20,10 @@ demo: $(VENV)/.base  ## install the package and show it at work
 test: $(VENV)/.dev katex  ## run the notebooks' tests and the tests in tests/
 	echo "test: notebooks, library, README and site"
 	$(BIN)/python -m pytest
+
+test-lowest: $(LOWEST)/.dev  ## run the same tests, but the site's, with the oldest packages that settings.ini allows
+	echo "test-lowest: notebooks and library with the oldest packages"
+	PATH="$(CURDIR)/$(LOWEST)/bin:$$PATH" $(LOWEST)/bin/python -m pytest --ignore=tests/test_docs.py
 
 docs: $(VENV)/.dev katex  ## build the site into _docs/
 	echo "docs: building _docs/"
@@ -51,7 +56,7 @@ readme: $(VENV)/.dev  ## write README.md from nbs/index.ipynb
 
 clean:  ## remove what the other targets made
 	echo "clean: .venv, node_modules, built files and caches"
-	rm -rf $(VENV) node_modules _proc _docs build dist *.egg-info .pytest_cache kms_demo.png
+	rm -rf $(VENV) $(LOWEST) node_modules _proc _docs build dist *.egg-info .pytest_cache kms_demo.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---- how the environment is made: a stamp per set of packages, older than settings.ini when that has changed
@@ -70,6 +75,14 @@ $(VENV)/.dev: settings.ini setup.py pyproject.toml | $(BIN)/python
 	echo "install: kms_nb with its development tools (a few minutes)"
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable ".[dev]"
 	touch $(VENV)/.base $@
+
+# The oldest: pip itself only finds the newest, so tools/lowest.py turns the lower bounds into constraints; wheels only, or a bound is wrong.
+$(LOWEST)/.dev: settings.ini setup.py pyproject.toml tools/lowest.py
+	echo "install: kms_nb with the oldest packages it allows, in $(LOWEST) (a few minutes)"
+	python$$(sed -n 's/^min_python = //p' settings.ini) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python tools/lowest.py > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install -qq --disable-pip-version-check --only-binary :all: -c $(LOWEST)/lowest.txt --editable ".[dev]"
+	touch $@
 
 # The site's formulas: KaTeX from npm where there is one; tools/build_docs.py looks for a system copy otherwise.
 katex: node_modules/.stamp

@@ -24,6 +24,7 @@ def cell_numbers(phi, directions, thresholds):
     for u in (phi @ directions).T: node = 2 * node + (u >= thresholds[node])
     return node - len(thresholds)
 
+# %% ../nbs/05d_cells.ipynb #3f7a0c55
 def halve(u, cells, count):
     "A threshold (count,) for each cell near the median of its values u (k,). A shift keeps it away from values that occur, which rounding could put on either side."
     order = np.lexsort((u, cells))
@@ -49,6 +50,7 @@ def grow_cells(phi, psi, depth):
             c[:] = 2 * c + (u >= tree[count + c])
     return directions, trees
 
+# %% ../nbs/05d_cells.ipynb #c8528db5
 def couple_trees(a, b):
     "A coupling P, sparse (Q, Q), of the leaves of two binary trees with masses a, b (Q,): at each node as much as possible goes left with left and right with right, the rest across."
     (A, B), i, mass = ([w] for w in (a, b)), np.zeros(1, int), np.ones(1)

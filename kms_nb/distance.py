@@ -103,7 +103,7 @@ def as_generator(rng, default=None):
 # %% ../nbs/06_distance.ipynb #d5253330
 def _scaled_problem(F, a, b):
     "The problem in features of size about one, and the power of two they were divided by."
-    size = max(max(X.max(), -X.min()) for X in (F.phi, F.psi))
+    size = max(*(max(X.max(), -X.min()) for X in (F.phi, F.psi)), 1e-100 * F.residual_x.max(), 1e-100 * F.residual_y.max())     # squares of the residuals must not overflow
     if size == 0 or 1e-3 < size < 1e3: return Problem(F.phi, F.psi, a, b), 1.0            # no copy of large features
     scale = 2.0 ** np.floor(np.log2(size))
     return Problem(F.phi / scale, F.psi / scale, a, b), scale

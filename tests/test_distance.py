@@ -176,3 +176,9 @@ def test_squares_are_added_for_nystroem_features():
     left = float(few.message.split("allows for ")[1].split(" ")[0])
     assert exact.lower <= few.upper
     assert_allclose(few.upper, np.hypot(few.relaxation, left), rtol=0.01)
+
+
+def test_spread_far_below_the_offset():
+    "One column of ones, another of 1e-224: what the features leave out is rounding of the first, and its square must not overflow."
+    r = kms_distance(np.array([[1, 1e-224]]), np.array([[1, 1e-224], [1, 0]]), kernel=Linear())
+    assert 0 <= r.lower <= 1e-224 <= r.upper < 1e-14

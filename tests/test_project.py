@@ -81,10 +81,17 @@ def test_continuous_integration_runs_the_readme_command():
 
 def test_make_help_names_each_target():
     shown = subprocess.run(["make", "--no-print-directory", "help"], cwd=ROOT, text=True, capture_output=True, check=True).stdout
-    for target in ("demo", "test", "docs", "bench", "power", "experiments", "fuzz", "notebooks", "readme", "clean"):
+    for target in ("demo", "test", "test-lowest", "docs", "bench", "power", "experiments", "fuzz", "notebooks", "readme", "clean"):
         assert f"make {target} " in shown
 
 
 def test_benchmark_script_starts():
     done = subprocess.run([sys.executable, "bench/bench_solvers.py", "--help"], cwd=ROOT, text=True, capture_output=True, timeout=60)
     assert done.returncode == 0 and "--sizes" in done.stdout
+
+
+def test_lowest_versions():
+    "Constraints of `make test-lowest`: every requirement, at its lower bound."
+    from lowest import lowest
+    wanted = [line for line in SETTINGS["requirements"].splitlines() if line]
+    assert list(lowest(ROOT / "settings.ini")) == [re.split(",", line)[0].replace(">=", "==") for line in wanted]
