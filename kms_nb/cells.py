@@ -82,4 +82,5 @@ def cell_upper(problem):
         masses.append(mass); means.append(sums / np.where(mass > 0, mass, 1)[:, None])
     C = means[0].T @ (couple_trees(*masses) @ means[1])
     terms = STEP + sum(map(len, samples)) // STEP + len(mass) + 100                    # the longest chain of additions
-    return top_eigenvalue(M - C - C.T, terms) + 2 * terms * np.finfo(float).eps * np.trace(M)
+    largest = np.prod([np.linalg.norm(X, axis=1).max() for X in means])                # a mass of 1e-16 may be lost beside one
+    return top_eigenvalue(M - C - C.T, terms) + 2 * terms * np.finfo(float).eps * (np.trace(M) + largest)

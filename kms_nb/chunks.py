@@ -11,7 +11,7 @@ import time
 import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
-from .kernels import Features, Linear, _checked, _diagonal, _kernel_features, as_kernel, as_sample, check_memory, distinct_rows
+from .kernels import NYSTROEM_TOL, Features, Linear, _relative_rounding, _checked, _diagonal, _kernel_features, as_kernel, as_sample, check_memory, distinct_rows
 from .mirror import Bounds, Problem, _progress_bar, relative_gap, top_eigenvalue
 from .bundle import bundle
 from .cells import CELLS, SAMPLE, STEP, cell_numbers, couple_trees, group_sums, grow_cells
@@ -133,10 +133,11 @@ def sample_features(kernel, x, y, largest, n_features, rng):
         if largest > 1e140: raise ValueError("`x` or `y` has values beyond 1e140 in size, too large for the dot-product kernel")
         return Features(kernel, np.eye(x.shape[1]), np.eye(x.shape[1])), (4 * (x.shape[1] + 1) * np.finfo(float).eps * largest) ** 2
     features, L, rounding = _kernel_features(kernel, distinct_rows(np.vstack([x, y]))[0], n_features, rng)
-    if L is None: return features, rounding
+    if L is None: return features, rounding + _relative_rounding(features.triangle, rounding) ** 2
     rounding = rounding.min() ** 2                                                # few distinct rows: landmarks are all that the others do not determine
-    r = max(1, int((np.diag(features.triangle) ** 2 > 1e4 * rounding).sum()))
-    return Features(kernel, features.points[:r], features.triangle[:r, :r]), rounding
+    r = max(1, int((np.diag(features.triangle) ** 2 > NYSTROEM_TOL * rounding).sum()))
+    T = features.triangle[:r, :r]
+    return Features(kernel, features.points[:r], T), rounding + _relative_rounding(T, rounding) ** 2
 
 def first_direction(phi, psi, p, rng, max_seconds):
     "The best direction (r,) on sampled features phi (k, r), psi (l, r)."

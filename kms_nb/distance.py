@@ -17,7 +17,6 @@ from .bundle import bundle
 from .local import LARGE, best_direction, displacements, monotone_pieces, polish
 from .cells import cell_upper
 from .exact import branch_and_bound
-from .cells import cell_upper
 
 # %% ../nbs/06_distance.ipynb #0505dff6
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,14 +119,15 @@ def _diameter(problem):
     return float(sum(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=float).max()) for X in (problem.phi, problem.psi)))
 
 def _upper(relaxed, F, problem, scale, p, one_coupling=True):
-    "Upper bound on KMS_p in scaled units from the solver's bound, and the length of what the features leave out. one_coupling: relaxed.coupling alone proves the bound."
+    "A function from bounds by the features alone to upper bounds on KMS_p, all in scaled units and first powers, and the solver's bound by the features alone. one_coupling: relaxed.coupling alone proves it."
     q, D = min(p, 2), _diameter(problem)
     delta = 0 if relaxed.coupling is None else np.abs(relaxed.coupling.sum(1) - problem.a).sum() + np.abs(relaxed.coupling.sum(0) - problem.b).sum()
     left = _left_out(F, problem, scale, relaxed.coupling, q == 2 and one_coupling)
     root = (relaxed.upper + 2 * delta * D ** q) ** (1 / q)
-    upper = root + left if F.rounding is None else min(root + left, np.hypot(root, left) + 2 * F.rounding / scale)
-    if p > 2: upper = (D + (F.residual_x.max() + F.residual_y.max()) / scale) ** (1 - 2 / p) * upper ** (2 / p)
-    return upper, left
+    def whole(root):
+        upper = root + left if F.rounding is None else min(root + left, np.hypot(root, left) + 2 * F.rounding / scale)
+        return (D + (F.residual_x.max() + F.residual_y.max()) / scale) ** (1 - 2 / p) * upper ** (2 / p) if p > 2 else upper
+    return whole, root
 
 def _solve(problem, p, method, tol, max_iter, max_seconds, rng, progress):
     "Run the solver of the relaxation of order min(p, 2) that `method` names."
@@ -199,19 +199,21 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     u, v = problem.project(omega, exact=True)
     value = displacements(u, v, monotone_pieces(problem, u, v), p)[0]
     if a @ u < b @ v: omega = -omega                         # the witness is larger on x
-    upper, left = _upper(relaxed, F, problem, scale, p, method != "exact")
-    if method == "local" and relative_gap(value, upper ** p) > tol:                                # another coupling may prove more
+    whole, proved = _upper(relaxed, F, problem, scale, p, method != "exact")
+    upper = whole(proved)
+    history = [Bounds(float(scale * h.relaxation ** (1 / min(p, 2))), float(scale * whole(h.upper ** (1 / min(p, 2))))) for h in relaxed.history]
+    if method == "local" and message != "interrupted" and relative_gap(value, upper ** p) > tol:                # another coupling may prove more
         try: other = _upper(replace(relaxed, upper=cell_upper(problem) ** (min(p, 2) / 2), coupling=None), F, problem, scale, p)
-        except KeyboardInterrupt: message, other = "interrupted", (np.inf, left)
-        if other[0] < upper: upper, left = other; notes.append("`upper` is proved by cells of rows, not by `coupling`")
+        except KeyboardInterrupt: message = "interrupted"
+        else:
+            if other[0](other[1]) < upper: upper, proved = other[0](other[1]), other[1]; notes.append("`upper` is proved by cells of rows, not by `coupling`")
     lower = min(value ** (1 / p), upper)                     # rounding alone could exceed the bound, for equal samples for instance
     best = max(lower, min(relaxed.value ** (1 / p), upper)) if p <= 2 and method != "exact" else lower
     done = bool(relative_gap(best ** p, upper ** p) <= tol)
     if p > 2: notes.append("for p above 2 `upper` follows from the bound of order 2 and the largest distance in feature space")
-    if left > 1e-4 * upper: notes.append(f"`upper` allows for {left * scale:.3g} that the features leave out of the kernel")
+    if p <= 2 and proved < (1 - 1e-4) * upper: notes.append(f"without what the features leave out of the kernel `upper` would be {proved * scale:.6g}")
     if done or message != "converged": notes.insert(0, "converged" if done else message)
     else: notes.insert(0, "the solver converged, `upper` is larger")
-    root = 1 / min(p, 2)
-    history = tuple(Bounds(float(scale * h.relaxation ** root), float(scale * (h.upper ** root + left))) for h in relaxed.history)
+    history[-1] = Bounds(history[-1].relaxation, float(scale * upper))
     return KMSResult(p=p, lower=float(scale * lower), upper=float(scale * upper), relaxation=float(scale * best), factor=W if relaxed.value > value else omega[:, None],
-                     coupling=relaxed.coupling, projector=F.map.witness(omega), n_iter=len(history), converged=done, message="; ".join(notes), history=history, method=method)
+                     coupling=relaxed.coupling, projector=F.map.witness(omega), n_iter=len(history), converged=done, message="; ".join(notes), history=tuple(history), method=method)

@@ -74,15 +74,19 @@ def pooled_order(z, codes=None):
     return np.lexsort([*(() if codes is None else (codes,)), *z.T[::-1]])
 
 def tied_first(labels, z):
-    "Labels (B, N) of sorted rows z (N, d), with the true entries first within each run of equal rows."
+    "Labels (B, N) of sorted rows z (N, d), with the true entries first within each run of equal rows; for equal sizes the same for a labelling and its complement."
     run = np.cumsum(np.append(False, (z[1:] != z[:-1]).any(1)))
-    if run[-1] == len(z) - 1: return labels                             # no ties
-    return np.take_along_axis(labels, np.argsort(2 * run + ~labels, axis=1, kind="stable"), axis=1)
+    first = lambda l: l if run[-1] == len(z) - 1 else np.take_along_axis(l, np.argsort(2 * run + ~l, axis=1, kind="stable"), axis=1)
+    labels = first(labels)
+    if 2 * labels[0].sum() < len(z): return labels
+    other = first(~labels)                                              # of a labelling and its complement the one that has a true entry first
+    swap = np.take_along_axis(other, (labels != other).argmax(1)[:, None], axis=1)
+    return np.where(swap, other, labels)
 
 def data_generator(rng, z, codes=None):
     """A numpy Generator from None, a Generator, or an integer together with a hash of the sorted pooled rows z (N, d) and their strata (N,).
 
-    The hash is of columns in units of their range, on a grid of some 400 000 steps: no units and no rounding changes it. The grid's step is no fraction, so that whole numbers do not fall between two of its points."""
+    The hash is of columns in units of their range, on a grid of some 400 000 steps: units and rounding do not change it, unless the columns lie further from zero than some 10^7 times their range. The grid's step is no fraction, so that whole numbers do not fall between two of its points."""
     generator = as_generator(rng)
     if not isinstance(rng, numbers.Integral): return generator
     z = z / (np.abs(z).max(0) + (z == 0).all(0))                         # twice: the range of numbers near 1e308 would overflow
@@ -123,8 +127,10 @@ def panel_kernels(z, n_kernels=5, *, rng=None, max_points=1000):
 
     At most max_points rows, drawn by rng, are used. If all rows are equal there is one kernel, of bandwidth 1."""
     if len(z) > max_points: z = z[as_generator(rng, default=0).choice(len(z), max_points, replace=False)]
-    unit = np.abs(z - z[0]).max() or 1.0                              # squares of rows near 1e200 would overflow
-    D = cdist(z / unit, z / unit, "sqeuclidean")
+    top = np.abs(z).max() or 1.0
+    z = z / top - z[0] / top                                            # rows near 1e308 and their squares would overflow
+    unit = np.abs(z).max() or 1.0
+    D, unit = cdist(z / unit, z / unit, "sqeuclidean"), unit * top
     apart = D[np.triu_indices(len(D), 1)]
     apart = apart[apart > 0]
     if not len(apart): return (Gaussian(1.0),)
@@ -145,7 +151,7 @@ class PooledKernel:
     """One kernel on a pooled sample z (N, d).
 
     values: features (N, r), centred; center (r,): what was subtracted; points (q, d), map (q, r): the features are k(z, points) @ map / unit; unit: the root of the kernel's largest k(z, z), divided out;
-    depth (N,): the normalised pooled mean embedding at z; probe (r,): a random direction; gram (N, N) in squared units, or None for more than 1000 rows."""
+    depth (N,): the normalised pooled mean embedding at z; probe (r,): a random direction; gram (N, N) centred, in squared units, or None for more than 1000 rows."""
     kernel: object
     values: np.ndarray
     center: np.ndarray
@@ -186,7 +192,7 @@ def pooled_kernel(kernel, z, rng, rank=RANK):
     full, chosen = N <= EXACT_GRAM, np.arange(N) if N <= LANDMARKS else np.sort(rng.choice(N, LANDMARKS, replace=False))
     if not isinstance(kernel, (Gaussian, Laplace, Linear)): gram_matrix(kernel, z[chosen])         # refuses what is no kernel
     K = _checked(kernel(z, z if full else z[chosen]), (N, N if full else len(chosen))).astype(float)
-    C = K[:, chosen] if full else K
+    C = K[:, chosen] if full else K                                     # a copy
     size = np.diag(C[chosen]).max() or 1.0
     w, Q = eigh((C[chosen] + C[chosen].T) / (2 * size), subset_by_index=[max(len(chosen) - rank, 0), len(chosen) - 1])
     keep = w > 1e-10 * max(w[-1], 0)
@@ -196,7 +202,8 @@ def pooled_kernel(kernel, z, rng, rank=RANK):
     center = L.mean(0)
     f, square = (K.mean(1) / size, K.mean() / size) if full else (L @ center, center @ center)
     depth = f / np.sqrt(square) if square > 1e-12 else np.zeros(N)     # the linear kernel's centred mean embedding is zero
-    return PooledKernel(kernel, L - center, center, z[chosen], A / np.sqrt(size), float(np.sqrt(size)), depth, rng.standard_normal(N) @ (L - center), K / size if full else None)
+    if full: K = K / size; K -= K.mean(0); K -= K.mean(1)[:, None]      # labels sum to zero, so a constant is only rounding
+    return PooledKernel(kernel, L - center, center, z[chosen], A / np.sqrt(size), float(np.sqrt(size)), depth, rng.standard_normal(N) @ (L - center), K if full else None)
 
 # %% ../nbs/06b_panel.ipynb #368b3b46
 def labelled_distances(s, labels, p=2):

@@ -230,7 +230,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     - nan_policy : str. "raise" refuses missing values, "omit" leaves out the rows that have one and says so in `message`.
     - rng : None, int or Generator. The same integer gives the same result, in any order of rows and samples; None a new one each time.
     - n_jobs : int. Threads for "permutation" and "bootstrap"; never changes a result.
-    - max_seconds : float or None. Stop after that time with the resamples that are done, which `message` counts; Ctrl-C does the same, once there are some.
+    - max_seconds : float or None. After that time no further block of resamples is begun, and `message` counts those that are done; Ctrl-C does the same, once there are some. With "split" and "theory" it is the time for the fit of the witness.
     - progress : bool. Show a bar where there is something to wait for.
 
     Returns a `KMSTestResult`. Raises ValueError or TypeError that names the argument."""

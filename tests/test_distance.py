@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test, median_bandwidth
 from kms_nb.data import blob
+from kms_nb.kernels import pooled_features
 from kms_nb.transport import wasserstein_1d
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -173,9 +174,20 @@ def test_squares_are_added_for_nystroem_features():
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(150, 4)), rng.normal(size=(150, 4)) + [1, 0, 0, 0]
     exact, few = (kms_distance(x, y, kernel=Gaussian(2.), n_features=k, rng=0) for k in (None, 30))
-    left = float(few.message.split("allows for ")[1].split(" ")[0])
+    root = float(few.message.split("would be ")[1].split(";")[0])
     assert exact.lower <= few.upper
-    assert_allclose(few.upper, np.hypot(few.relaxation, left), rtol=0.01)
+    features = pooled_features(Gaussian(2.), x, y, n_features=30, rng=np.random.default_rng(0))
+    left = np.sqrt(2 * ((features.residual_x ** 2).mean() + (features.residual_y ** 2).mean()))
+    assert_allclose(few.upper, np.hypot(root, left), rtol=0.01)
+    assert few.history[-1].upper == few.upper
+
+
+def test_near_duplicate_landmarks_keep_the_bound():
+    "Landmarks whose Gram matrix is nearly singular: features that rounding makes too long must not lower `upper`. The truth is sqrt(4/3)."
+    dot = lambda u, v: np.asarray(u) @ np.asarray(v).T
+    near = np.array([[1, 0, 0], [1, 0, 3e-6]])
+    x, y = np.vstack([[0, 1, 6.], near]), np.vstack([[0, -1, 6.], near])
+    assert kms_distance(x, y, kernel=dot, method="local", n_features=2, rng=0).upper >= np.sqrt(4 / 3) * (1 - 1e-9)
 
 
 def test_spread_far_below_the_offset():
