@@ -110,8 +110,9 @@ OTHERS_REFUSE = ("matrix", "sparse columns", "equal names", "nameless")         
 def test_tables_that_the_transformer_accepts(kind):
     table, labels = ACCEPTED[kind], np.array([0, 1, 0, 1])
     if kind in OTHERS_REFUSE:
-        with pytest.raises((TypeError, ValueError)): KMSProjector().fit(table, labels)
-        return
+        try: KMSProjector().fit(table, labels)
+        except (TypeError, ValueError): return
+        assert kind == "equal names"                            # which scikit-learn 1.6 takes
     fitted, expected = KMSProjector().fit(table, labels), KMSProjector().fit(WHOLE.astype(float), labels)
     assert number(fitted.result_) == number(expected.result_)
     assert_array_equal(fitted.transform(table), expected.transform(WHOLE.astype(float)))
