@@ -80,7 +80,8 @@ def _as_result(F, problem, scale, f, omega, values, message):
     if problem.a @ (problem.phi @ omega) < problem.b @ (problem.psi @ omega): omega = -omega
     W = omega[:, None]
     pi = problem.coupling(W)
-    upper, _ = _upper(Relaxation(f, certified_upper(problem, pi), W, pi, (), False, message), F, problem, scale, 2)
+    whole, root = _upper(Relaxation(f, certified_upper(problem, pi), W, pi, (), False, message), F, problem, scale, 2)
+    upper = whole(root)
     lower, upper = float(scale * min(np.sqrt(max(f, 0)), upper)), float(scale * upper)
     history = tuple(Bounds(float(scale * np.sqrt(max(h, 0))), upper) for h in values)
     done = bool(relative_gap(lower ** 2, upper ** 2) <= 1e-3)
