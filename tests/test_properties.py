@@ -169,7 +169,7 @@ def test_equal_samples(pair, kernel, p, seed):
     x, _ = pair
     i = np.random.default_rng(seed).permutation(len(x))
     res = solve(x, x[i], kernel=kernel, p=p)
-    assert res.lower == 0 and res.upper <= SQRT_EPS * size(kernel, x, x)
+    assert res.lower == 0 and res.upper <= 3 * SQRT_EPS * size(kernel, x, x)           # a kernel that is not known to be positive definite is trusted less
     apart = feature_distances(kernel, x, x)[(x[:, None] != x).any(2)]
     if not len(apart) or apart.min() > 1e-5 * size(kernel, x, x): assert res.upper == res.gap == 0 and res.converged      # else rows that the kernel cannot tell apart are exchanged
 
