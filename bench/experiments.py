@@ -14,7 +14,6 @@ in the chapters that show the results.
 """
 import argparse
 import itertools
-import os
 import sys
 import tempfile
 import time

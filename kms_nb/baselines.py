@@ -177,7 +177,7 @@ def _mmd_o(x, y, n_resamples, rng):
 # %% ../nbs/08_baselines.ipynb #12321509
 def me_statistic(x, y, v, s, gamma=1e-5):
     "lambda of @eq-me for locations v (J, d) and bandwidth s, and its derivatives by v and by log(s). gamma in units of 1/n + 1/m."
-    value, parts = [], []
+    parts = []
     for z in (x, y):
         D = cdist(z, v, "sqeuclidean") / s ** 2
         parts.append((z, D, np.exp(-D / 2)))

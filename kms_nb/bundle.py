@@ -241,7 +241,7 @@ class _Bundle:
 
     def separate(self):
         "New cuts around the master's point."
-        bound, level = self.bound, self.bound - 0.5 * (self.bound - self.value)
+        level = self.bound - 0.5 * (self.bound - self.value)
         below = [cut_value(self.problem, self.ask(W), self.W) < level for W in query_points(self.W, self.best, self.exact)]
         if self.exact and not any(below): self.ask(self.W)
 

@@ -9,12 +9,11 @@ __all__ = ['BINS', 'PASSES', 'as_chunks', 'over_chunks', 'read_sample', 'centred
 # %% ../nbs/06c_chunks.ipynb #7b2b46be
 import time
 import numpy as np
-from scipy import sparse
 from scipy.linalg import solve_triangular
 from .kernels import NYSTROEM_TOL, Features, Linear, _relative_rounding, _checked, _diagonal, _kernel_features, as_kernel, as_sample, check_memory, distinct_rows
-from .mirror import Bounds, Problem, _progress_bar, relative_gap, top_eigenvalue
+from .mirror import Bounds, Problem, _progress_bar, relative_gap
 from .bundle import bundle
-from .cells import CELLS, SAMPLE, STEP, cell_numbers, couple_trees, group_sums, grow_cells
+from .cells import CELLS, SAMPLE, STEP, cell_numbers, coupled_upper, group_sums, grow_cells
 from .local import best_direction
 from .distance import FEATURES, KMSResult, as_generator
 
@@ -98,8 +97,8 @@ def monotone_sums(u, v, p, counts_x, counts_y, step=500_000):
     return f, *sums
 
 # %% ../nbs/06c_chunks.ipynb #609f070f
-def _moments(block, start, features, centre, directions, tree, rounding):
-    "Of a chunk: second moment (r, r) of the centred features, their sums (Q, r) and numbers (Q,) in the cells, and the sum of rho^2."
+def _moments(block, start, features, centre, directions, tree, rounding, moved):
+    "Of a chunk: second moment (r, r) of the centred features, their sums (Q, r) and numbers (Q,) in the cells, and the sum of rho^2, with what features that rounding made too long would hide."
     M, sums, counts, left = 0, 0, 0, 0.0
     offset = solve_triangular(features.triangle, centre, lower=True)
     for _, z, K in centred_values(block, features, centre):
@@ -110,34 +109,33 @@ def _moments(block, start, features, centre, directions, tree, rounding):
         square = _diagonal(features.kernel, z)
         rho = square - ((phi + offset) ** 2).sum(1)
         if rho.min() < -1e-6 * square.max() - 100 * rounding: raise ValueError("`kernel` returned a Gram matrix that is not positive semidefinite")
-        left += np.maximum(rho, 0).sum()
+        left += (np.maximum(rho, 0) + 2 * moved * square).sum()
     return (), (M, sums, counts, left)
 
-def cell_bound(arrays, features, centre, directions, trees, rounding):
+def cell_bound(arrays, features, centre, directions, trees, rounding, moved):
     "One pass over both samples: an upper bound, rounding included, on the top eigenvalue of the moment V of their coupling by cells, and R^2, the mean of 2 rho^2 summed over both samples."
-    M, left, masses, means = 0, 0, [], []
+    M, left, masses, sums = 0, 0, [], []
     for array, tree in zip(arrays, trees):
-        second, sums, counts, rest = over_chunks(_moments, array, features, centre, directions, tree, rounding)[1]
+        second, S, counts, rest = over_chunks(_moments, array, features, centre, directions, tree, rounding, moved)[1]
         M, left = M + second / len(array), left + 2 * rest / len(array)
-        masses.append(counts / len(array)); means.append(sums / np.maximum(counts, 1)[:, None])
-    C = means[0].T @ (couple_trees(*masses) @ means[1])
-    terms = STEP + sum(map(len, arrays)) / STEP + len(masses[0]) + 100                # the longest chain of additions: a block, blocks of a chunk, the tree
-    return top_eigenvalue(M - C - C.T, terms) + 2 * terms * np.finfo(float).eps * np.trace(M), left
+        masses.append(counts / len(array)); sums.append(S / len(array))
+    return coupled_upper(M, masses, sums, sum(map(len, arrays))), left
 
 # %% ../nbs/06c_chunks.ipynb #8a20429c
 PASSES = 6                   # directions tried on all rows
 
 def sample_features(kernel, x, y, largest, n_features, rng):
-    "Feature map with landmarks among the sampled rows x (k, d), y (l, d), and the squared length by which rounding can move a feature vector; largest: size of the entries of all rows."
+    "Feature map with landmarks among the sampled rows x (k, d), y (l, d), the squared length by which rounding can move a feature vector, and by what part of itself; largest: size of the entries of all rows."
     if isinstance(kernel, Linear):
         if largest > 1e140: raise ValueError("`x` or `y` has values beyond 1e140 in size, too large for the dot-product kernel")
-        return Features(kernel, np.eye(x.shape[1]), np.eye(x.shape[1])), (4 * (x.shape[1] + 1) * np.finfo(float).eps * largest) ** 2
+        return Features(kernel, np.eye(x.shape[1]), np.eye(x.shape[1])), (4 * (x.shape[1] + 1) * np.finfo(float).eps * largest) ** 2, 0.0
     features, L, rounding = _kernel_features(kernel, distinct_rows(np.vstack([x, y]))[0], n_features, rng)
-    if L is None: return features, rounding + _relative_rounding(features.triangle, rounding) ** 2
-    rounding = rounding.min() ** 2                                                # few distinct rows: landmarks are all that the others do not determine
-    r = max(1, int((np.diag(features.triangle) ** 2 > NYSTROEM_TOL * rounding).sum()))
-    T = features.triangle[:r, :r]
-    return Features(kernel, features.points[:r], T), rounding + _relative_rounding(T, rounding) ** 2
+    if L is not None:                                                             # few distinct rows: landmarks are all that the others do not determine
+        rounding = rounding.min() ** 2
+        r = max(1, int((np.diag(features.triangle) ** 2 > NYSTROEM_TOL * rounding).sum()))
+        features = Features(kernel, features.points[:r], features.triangle[:r, :r])
+    moved = _relative_rounding(features.triangle, rounding)
+    return features, rounding + moved ** 2 * _diagonal(kernel, features.points).max(), moved
 
 def first_direction(phi, psi, p, rng, max_seconds):
     "The best direction (r,) on sampled features phi (k, r), psi (l, r)."
@@ -181,7 +179,7 @@ def chunked_distance(x, y, *, p=2.0, kernel=None, tol=1e-3, max_iter=None, max_s
     bar = _progress_bar(max_iter + 2, progress)
     (xs, size_x), (ys, size_y) = (read_sample(z, name, rng) for z, name in zip(arrays, "xy"))
     kernel = as_kernel(kernel, xs, ys)
-    features, rounding = sample_features(kernel, xs, ys, max(size_x, size_y), n_features or FEATURES, rng)
+    features, rounding, moved = sample_features(kernel, xs, ys, max(size_x, size_y), n_features or FEATURES, rng)
     r = len(features.points)
     check_memory(16 * (n + m) + 8 * r * (6 * r + 8 * 2 ** depth), f"the search on {n} and {m} rows with {r} features", "take fewer rows, such as `x[::10]`, or fewer features")
     values = [np.concatenate([K for _, _, K in centred_values(z, features, np.zeros(r))]) for z in (xs, ys)]
@@ -190,7 +188,7 @@ def chunked_distance(x, y, *, p=2.0, kernel=None, tol=1e-3, max_iter=None, max_s
     bar.update()
     omega, best, step, history, message = first_direction(*sample, p, rng, max_seconds), None, 1.0, [], f"stopped after {max_iter} direction{'s' * (max_iter > 1)}"
     try:
-        top, left = cell_bound(arrays, features, centre, *grow_cells(*sample, depth), rounding)
+        top, left = cell_bound(arrays, features, centre, *grow_cells(*sample, depth), rounding, moved)
         upper = float(np.sqrt(top + left) + 2 * np.sqrt(rounding))
         bar.update()
         for _ in range(max_iter):

@@ -15,7 +15,7 @@ from .kernels import Witness, as_pair, as_weighted_pair, _numeric_pair
 from .bounds import critical_value
 from .transport import quantile_pieces, sorted_coupling, wasserstein_1d
 from .distance import _check_options, as_generator, as_kernel, kms_distance
-from .panel import (as_strata, data_generator, in_blocks, in_canonical_order, labelled_distances, panel_kernels, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
+from .panel import (as_strata, data_generator, in_blocks, in_canonical_order, labelled_distances, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
                          tied_first, witness_panel)
 
 # %% ../nbs/07_testing.ipynb #8728126d

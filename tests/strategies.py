@@ -104,7 +104,7 @@ def feature_distances(kernel, x, y):
 
 def largest_displacement(kernel, x, y, pi):
     "The root of the largest mean square displacement of a coupling along one function of norm one, straight from the Gram matrix."
-    K, n = centred_gram(kernel, x, y), len(x)
+    K = centred_gram(kernel, x, y)
     laplacian = np.block([[np.diag(pi.sum(1)), -pi], [-pi.T, np.diag(pi.sum(0))]])
     e, U = np.linalg.eigh(laplacian)
     root = U * np.sqrt(np.maximum(e, 0))
@@ -127,7 +127,7 @@ def check(res, x, y, kernel, x_weights=None, y_weights=None):
     assert (pi >= 0).all()
     np.testing.assert_allclose(pi.sum(1), a, rtol=0, atol=1e-9)
     np.testing.assert_allclose(pi.sum(0), b, rtol=0, atol=1e-9)
-    if p == 2: assert largest_displacement(kernel, x, y, pi) <= res.upper * (1 + 1e-9) + small
+    if p == 2: assert largest_displacement(kernel, x, y, pi) <= res.upper * (1 + 1e-9) + 3 * small
     # from below: no function of norm one does better than the upper bound, and the mean embeddings are such a function's doing
     K, rng, w = centred_gram(kernel, x, y), np.random.default_rng(0), np.concatenate([a, -b])
     for c in (w, *rng.normal(size=(5, len(w))), *np.eye(len(w))[:3]):

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kms_nb import Gaussian, KMSProjector, Laplace, Linear, chunks, kernels, kms_distance, kms_test
-from kms_nb.cells import halve
+from kms_nb.cells import couple_trees, halve
 from kms_nb.data import blob
 from kms_nb.transport import wasserstein_1d
 
@@ -223,9 +223,9 @@ def test_coupling_of_trees_has_its_marginals():
     rng = np.random.default_rng(0)
     for Q in (1, 2, 8, 64):
         a, b = (w * (rng.random(Q) < .7) + np.eye(1, Q)[0] for w in rng.random((2, Q)))
-        P = chunks.couple_trees(a / a.sum(), b / b.sum())
+        P = couple_trees(a / a.sum(), b / b.sum())
         assert_allclose(P.sum(1), a / a.sum(), atol=1e-15); assert_allclose(P.sum(0), b / b.sum(), atol=1e-15); assert P.data.min() > 0
-    P = chunks.couple_trees(a / a.sum(), a / a.sum())
+    P = couple_trees(a / a.sum(), a / a.sum())
     assert_allclose(P.toarray(), np.diag(a / a.sum()), atol=1e-15)
 
 

@@ -123,7 +123,6 @@ def test_moments_of_the_cells(power):
     x, y = power.mixture(rng, n, D=4)
     for z, shift, c in ((x, 1, 0), (y, 1.4, 0)):
         np.testing.assert_allclose(z.mean(0), shift / 2, atol=0.05)
-    first = lambda z: z[z.sum(1) < 0]
     assert np.cov(y.T)[0, 0] > 1.5 + np.cov(x.T)[0, 0] - 0.5 and abs(np.cov(power.mixture(rng, n, 4, h1=False)[1].T) - np.cov(x.T)).max() < 0.05
     x, y = power.four_normals(rng, n, 2)
     corner = lambda z, i, j: z[(np.sign(z) == [i, j]).all(1)].std(0)

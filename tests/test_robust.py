@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kms_nb import Gaussian, Laplace, Linear, bundle, distance, kernels, kms_distance, kms_test, mirror, panel, transport
+from kms_nb import Gaussian, Laplace, Linear, bundle, kernels, kms_distance, kms_test, mirror, panel, transport
 from kms_nb.baselines import baseline_test
 from kms_nb.cli import main
 from kms_nb.data import blob, read_table
