@@ -137,12 +137,12 @@ def sample_features(kernel, x, y, largest, n_features, rng):
     moved = _relative_rounding(features.triangle, rounding)
     return features, rounding + moved ** 2 * _diagonal(kernel, features.points).max(), moved
 
-def first_direction(phi, psi, p, rng, max_seconds):
-    "The best direction (r,) on sampled features phi (k, r), psi (l, r)."
+def first_direction(phi, psi, p, rng, deadline=np.inf):
+    "The best direction (r,) on sampled features phi (k, r), psi (l, r) that is found until time.monotonic() is past the deadline."
     size = max(np.abs(phi).max(), np.abs(psi).max()) or 1.0
     problem = Problem(phi / size, psi / size, np.full(len(phi), 1 / len(phi)), np.full(len(psi), 1 / len(psi)))
-    relaxed = bundle(problem, p=p, max_iter=20, max_seconds=max_seconds, exact=False, rng=rng)
-    return best_direction(problem, relaxed.factor, problem.moment(relaxed.coupling), rng, p)[1]
+    relaxed = bundle(problem, p=p, max_iter=20, max_seconds=max(deadline - time.monotonic(), 0), exact=False, rng=rng)
+    return best_direction(problem, relaxed.factor, problem.moment(relaxed.coupling), rng, p, deadline=deadline)[1]
 
 def evaluate(arrays, features, centre, omega, sample, p):
     "W_p^p of all rows projected on omega (r,), its gradient divided by p (r,), and omega with the sign that makes it larger on x."
@@ -186,7 +186,7 @@ def chunked_distance(x, y, *, p=2.0, kernel=None, tol=1e-3, max_iter=None, max_s
     centre = (values[0].mean(0) + values[1].mean(0)) / 2
     sample = [solve_triangular(features.triangle, (K - centre).T, lower=True).T for K in values]
     bar.update()
-    omega, best, step, history, message = first_direction(*sample, p, rng, max_seconds), None, 1.0, [], f"stopped after {max_iter} direction{'s' * (max_iter > 1)}"
+    omega, best, step, history, message = first_direction(*sample, p, rng, deadline), None, 1.0, [], f"stopped after {max_iter} direction{'s' * (max_iter > 1)}"
     try:
         top, left = cell_bound(arrays, features, centre, *grow_cells(*sample, depth), rounding, moved)
         upper = float(np.sqrt(top + left) + 2 * np.sqrt(rounding))

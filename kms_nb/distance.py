@@ -8,6 +8,8 @@ __all__ = ['METHODS', 'EXACT_ROWS', 'FEATURES', 'DENSE_COST', 'KMSResult', 'as_g
 # %% ../nbs/06_distance.ipynb #460bfc7e
 from dataclasses import dataclass, replace
 import numbers
+import re
+import time
 import numpy as np
 from scipy import sparse
 from .kernels import Linear, Witness, as_kernel, as_weighted_pair, check_memory, pooled_features
@@ -142,11 +144,11 @@ def _search(problem, tol, max_iter, max_seconds, rng, progress):
     res = branch_and_bound(problem, tol=tol, max_seconds=max_seconds, max_cones=max_iter, rng=rng, progress=progress)
     return Relaxation(res.lower, res.upper, res.omega[:, None], res.relaxed.coupling, res.history, res.converged, res.message)
 
-def _witness_direction(problem, W, coupling, tight, rng, p):
-    "The best direction found, (r,), from the relaxation's factor W (r, q) and coupling; tight: W has one column and closes the gap, nothing better is to be found."
+def _witness_direction(problem, W, coupling, tight, rng, p, deadline):
+    "The best direction found, (r,), from the relaxation's factor W (r, q) and coupling until the deadline; tight: W has one column and closes the gap, nothing better is to be found."
     if tight and len(problem.a) + len(problem.b) > LARGE: return W[:, 0]
-    if tight: return polish(problem, W[:, 0], p, max_iter=20)[1]
-    return best_direction(problem, W, problem.moment(coupling) if len(W) <= 1000 else None, rng, p)[1]
+    if tight: return polish(problem, W[:, 0], p, max_iter=20, deadline=deadline)[1]
+    return best_direction(problem, W, problem.moment(coupling) if len(W) <= 1000 else None, rng, p, deadline=deadline)[1]
 
 # %% ../nbs/06_distance.ipynb #c913c9d8
 def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, method="auto", tol=1e-3, max_iter=None, max_seconds=None,
@@ -159,7 +161,8 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     - x_weights, y_weights : sequences (n,) and (m,). Not negative, divided by their sum; None means equal.
     - method : str. "bundle": exact transport, the default up to 4 million pairs. "local": sorting, and a bound by cells (`kms_nb.cells`), the default beyond; the interval may stay wide. "mirror": mirror ascent, p = 2. "cvxpy": interior point, p = 2, small samples. "exact": branch and bound, p = 2, small samples; the interval closes around the distance itself, given time.
     - tol : float. Relative gap of the relaxation, in p-th powers, at which the solver stops; with "exact" that of the whole interval.
-    - max_iter, max_seconds : int, float or None. Iterations of the solver (with "exact": cones, without limit if None), and its time, looked at between iterations ("cvxpy" ignores both).
+    - max_iter : int or None. Iterations of the solver (with "exact": cones, without limit if None).
+    - max_seconds : float or None. Time after which nothing more is begun that could be left out: the features, one iteration and the proof of its bound are always done. ("cvxpy" ignores both.)
     - n_features : int or None. Nystroem features; None means an exact factor up to 10 000 rows and 500 features beyond. Ignored for `Linear`, whose features are the data.
     - reduce_rank : bool. Lower the rank of `factor` without loss of value (`kms_nb.rank.reduce_rank`; p = 2).
     - nan_policy : str. "raise" refuses missing values, "omit" leaves out the rows that have one and says so in `message`.
@@ -172,6 +175,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
 
     Memory: 16 (n + m)^2 bytes for an exact factor, 24 n m for transport. Source: Definition 2.3, problem (9), relaxation (SDR) of the paper."""
     _check_options(p, method, tol, max_iter, n_features, max_seconds)
+    deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
     if any(type(z).__module__.startswith("dask") for z in (x, y)):
         from kms_nb.chunks import chunked_distance
         _check_chunked(p, method, x_weights, y_weights, reduce_rank, nan_policy)
@@ -188,13 +192,14 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
         method = "bundle" if len(x) * len(y) <= DENSE_COST else "local"
         notes.append(f"method {method!r} chosen for {len(x)} and {len(y)} rows with {F.phi.shape[1]} features")
     if method in ("bundle", "mirror", "exact"): check_memory(24 * len(x) * len(y), f"transport between {len(x)} and {len(y)} rows", "use `method`='local', or subsample `x` and `y`")
-    relaxed = _solve(problem, p, method, 0.9 * tol, max_iter, max_seconds, rng, progress)        # room for what is added to its bound
-    message, W = relaxed.message, relaxed.factor
+    limit = None if max_seconds is None else max(deadline - (method != "exact") * max_seconds / 5 - time.monotonic(), 0)      # a fifth is for the witness
+    relaxed = _solve(problem, p, method, 0.9 * tol, max_iter, limit, rng, progress)              # room for what is added to its bound
+    message, W = re.sub(r"\S+ seconds$", f"{max_seconds} seconds", relaxed.message), relaxed.factor
     if reduce_rank and p == 2 and W.shape[1] > 1:
         reduction = lower_rank(problem, W)
         W, relaxed = reduction.factor, replace(relaxed, value=max(relaxed.value, reduction.value_after)); notes.append(f"rank {reduction.rank_before} reduced to {reduction.rank_after}")
     tight = W.shape[1] == 1 and (relaxed.converged or method == "exact") and p <= 2                 # a direction attains the relaxation's value: nothing better to search for
-    try: omega = _witness_direction(problem, W, relaxed.coupling, tight, rng, p)
+    try: omega = _witness_direction(problem, W, relaxed.coupling, tight, rng, p, deadline)
     except KeyboardInterrupt: message, omega = "interrupted", np.linalg.svd(W, full_matrices=False)[0][:, 0]
     u, v = problem.project(omega, exact=True)
     value = displacements(u, v, monotone_pieces(problem, u, v), p)[0]
@@ -202,7 +207,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     whole, proved = _upper(relaxed, F, problem, scale, p, method != "exact")
     upper = whole(proved)
     history = [Bounds(float(scale * h.relaxation ** (1 / min(p, 2))), float(scale * whole(h.upper ** (1 / min(p, 2))))) for h in relaxed.history]
-    if method == "local" and message != "interrupted" and relative_gap(value, upper ** p) > tol:                # another coupling may prove more
+    if method == "local" and message != "interrupted" and time.monotonic() < deadline and relative_gap(value, upper ** p) > tol:                # another coupling may prove more
         try: other = _upper(replace(relaxed, upper=cell_upper(problem) ** (min(p, 2) / 2), coupling=None), F, problem, scale, p)
         except KeyboardInterrupt: message = "interrupted"
         else:

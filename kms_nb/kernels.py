@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['NAMES', 'NYSTROEM_TOL', 'SINGLE', 'MEMORY_LIMIT', 'as_sample', 'as_pair', 'as_weights', 'as_weighted_pair',
-           'Gaussian', 'Laplace', 'Linear', 'RandomFourier', 'Precomputed', 'median_bandwidth', 'as_kernel', 'Witness',
-           'Features', 'gram_matrix', 'pivoted_cholesky', 'PooledFeatures', 'distinct_rows', 'check_memory',
-           'pooled_features']
+           'Gaussian', 'Laplace', 'Linear', 'RandomFourier', 'Precomputed', 'row_distances', 'median_bandwidth',
+           'as_kernel', 'Witness', 'Features', 'gram_matrix', 'pivoted_cholesky', 'PooledFeatures', 'distinct_rows',
+           'check_memory', 'pooled_features']
 
 # %% ../nbs/00_kernels.ipynb #7ccced7c
 import numbers
@@ -135,11 +135,13 @@ def _bandwidth(s):
     return float(s)
 
 def _scaled_distances(x, y, s, metric):
-    "Distances of the rows of x (n, d) and y (m, d) in units of s; dividing first avoids overflow for data of extreme scale."
-    x = as_sample(x, "x") / s
-    y = x if y is None else as_sample(y, "y") / s
+    "Distances of the rows of x (n, d) and y (m, d) in units of s, infinite beyond 1e308; dividing first avoids overflow for data of extreme scale."
+    x = as_sample(x, "x")
+    y = x if y is None else as_sample(y, "y")
     if x.shape[1] != y.shape[1]: raise ValueError(f"`y` has {y.shape[1]} columns, but `x` has {x.shape[1]}")
-    with np.errstate(over="ignore"): return cdist(x, y, metric)
+    unit = max(s, x.max() / 1e300, -x.min() / 1e300, y.max() / 1e300, -y.min() / 1e300)
+    if unit == s: return cdist(x / s, y / s, metric)
+    with np.errstate(over="ignore"): return (cdist(x / unit, y / unit) * (unit / s)) ** (2 if metric == "sqeuclidean" else 1)
 
 # %% ../nbs/00_kernels.ipynb #91b78d7b
 @dataclass(frozen=True)
@@ -187,11 +189,13 @@ class Linear:
         x = as_sample(x, "x")
         y = x if y is None else as_sample(y, "y")
         if x.shape[1] != y.shape[1]: raise ValueError(f"`y` has {y.shape[1]} columns, but `x` has {x.shape[1]}")
-        return x @ y.T
+        with np.errstate(over="ignore", invalid="ignore"): return x @ y.T
 
     def bound(self, x):
         "The constant A of Theorem 3.1 on the sample: the largest Euclidean norm of a row of x (n, d)."
-        return float(np.linalg.norm(as_sample(x, "x"), axis=1).max())
+        x = as_sample(x, "x")
+        unit = float(np.abs(x).max()) or 1.0               # squares of values near 1e200 would overflow
+        return unit * float(np.linalg.norm(x / unit, axis=1).max())
 
 # %% ../nbs/00_kernels.ipynb #ca74c2d8
 @dataclass(frozen=True)
@@ -260,6 +264,18 @@ class Precomputed:
     def __repr__(self): return f"Precomputed({len(self.gram)} x {len(self.gram)})"
 
 # %% ../nbs/00_kernels.ipynb #f53c5f5b
+def row_distances(z):
+    """Euclidean distances of the rows of z (N, d) as in `pdist`, in a unit in which most of those that are not 0 keep their squares in range, and that unit."""
+    half = z / 2 - np.partition(z, len(z) // 2, axis=0)[len(z) // 2] / 2              # differences of numbers near 1e308 would overflow
+    far = np.abs(half).max(1)
+    for typical in (np.median, np.max):
+        unit = 2.0 ** np.floor(np.log2(typical(far[far > 0]))) if far.any() else 1.0  # a power of two rounds nothing
+        with np.errstate(over="ignore"): d = pdist(half / unit)
+        d[np.isnan(d)] = np.inf                                                       # both rows are infinitely far away
+        if 2 * np.isinf(d).sum() < (d > 0).sum(): break
+    return d, 2 * unit
+
+# %% ../nbs/00_kernels.ipynb #dc491d4d
 def median_bandwidth(x, y=None, *, max_points=4000):
     """Median of the pairwise Euclidean distances of the pooled sample, a float in the units of the data.
 
@@ -273,12 +289,9 @@ def median_bandwidth(x, y=None, *, max_points=4000):
     if (np.diff(z[order, 0]) == 0).any(): order = np.lexsort(z.T[::-1])          # the other columns matter only where the first one ties
     z = z[order]
     if len(z) > max_points: z = z[:: -(-len(z) // max_points)]
-    scale = np.abs(z).max() or 1.0                     # distances of rows near 1e200 would overflow when squared
-    d = pdist(z / scale)
-    if not (d > 0).any(): return 1.0
-    median = np.median(d)
-    if not median > 0: median = np.median(d[d > 0])
-    with np.errstate(over="ignore"): return float(min(median * scale, np.finfo(float).max))
+    d, unit = row_distances(z)
+    if not d.any(): return 1.0
+    with np.errstate(over="ignore"): return float(min((np.median(d) or np.median(d[d > 0])) * unit, np.finfo(float).max))
 
 # %% ../nbs/00_kernels.ipynb #3025c6a4
 NAMES = {"gaussian": Gaussian, "laplace": Laplace, "linear": Linear}
@@ -367,11 +380,13 @@ def gram_matrix(kernel, z):
     - kernel : callable. Maps two samples to their Gram matrix.
     - z : array (N, d). The sample.
 
-    Raises `ValueError` when the kernel returns a wrong shape, values that are not finite, an asymmetric matrix or a negative diagonal."""
+    Raises `ValueError` when the kernel returns a wrong shape, values that are not finite or beyond 1e300 or all below 1e-300, an asymmetric matrix or a negative diagonal."""
     K = _checked(kernel(z, z), (len(z), len(z)))
     eps = np.finfo(K.dtype if K.dtype.kind == "f" else float).eps
     K = K.astype(np.float64)
-    if np.abs(K - K.T).max() > 1e-5 * np.abs(K).max(): raise ValueError("`kernel` returned an asymmetric Gram matrix")
+    largest = np.abs(K).max()
+    if largest and not 1e-300 < largest < 1e300: raise ValueError(f"`kernel` returned values up to {largest:.0e} in size, too far from one to be multiplied with each other: scale it by a constant")
+    if np.abs(K - K.T).max() > 1e-5 * largest: raise ValueError("`kernel` returned an asymmetric Gram matrix")
     if (np.diag(K) < 0).any(): raise ValueError("`kernel` returned a negative diagonal: it is not positive semidefinite")
     return (K + K.T) / 2, len(K) * eps * np.diag(K).max()
 

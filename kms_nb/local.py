@@ -6,6 +6,7 @@
 __all__ = ['LARGE', 'monotone_pieces', 'displacements', 'direction', 'ascend', 'proximal_step', 'polish', 'best_direction']
 
 # %% ../nbs/05b_local.ipynb #32caacdf
+import time
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import nnls
@@ -33,11 +34,12 @@ def direction(problem, omega, p=2):
     return f, problem.pull_back(d_x, d_y)
 
 # %% ../nbs/05b_local.ipynb #ae899083
-def ascend(problem, omega, p=2, *, max_iter=60, tol=1e-6):
-    """Monotone ascent of f from omega (r,) until a step gains less than tol relative to f: value reached and unit vector (r,)."""
+def ascend(problem, omega, p=2, *, max_iter=60, tol=1e-6, deadline=np.inf):
+    """Monotone ascent of f from omega (r,) until a step gains less than tol relative to f, or time.monotonic() is past the deadline: value reached and unit vector (r,)."""
     omega = omega / np.linalg.norm(omega)
     (f, g), step = direction(problem, omega, p), 1.0
     for _ in range(max_iter):
+        if time.monotonic() > deadline: break
         move = g - f * omega
         if not f > 1e-270 or abs(g @ omega - f) > 0.01 * f: break                    # f is homogeneous, g'omega = f: else f is rounding alone
         if not np.linalg.norm(move) > 1e-9 * f: break
@@ -66,12 +68,13 @@ def proximal_step(c, G, tau):
     d = tau * lam @ G
     return d, lam @ (c + G @ d)
 
-def polish(problem, omega, p=2, *, max_iter=200, n_cuts=16, tol=1e-8):
-    """Proximal bundle ascent of f from omega (r,): value reached, never below f(omega), and unit vector (r,)."""
+def polish(problem, omega, p=2, *, max_iter=200, n_cuts=16, tol=1e-8, deadline=np.inf):
+    """Proximal bundle ascent of f from omega (r,), until time.monotonic() is past the deadline: value reached, never below f(omega), and unit vector (r,)."""
     omega = omega / np.linalg.norm(omega)
     u, v = problem.project(omega)
     cuts, tau = [monotone_pieces(problem, u, v)], None
     for _ in range(max_iter):
+        if time.monotonic() > deadline: break
         c, d_x, d_y = map(np.array, zip(*(displacements(u, v, cut, p) for cut in cuts)))
         f = c.min()
         if tau is None: tau = 0.1 / f if f > 1e-270 else 0
@@ -92,17 +95,17 @@ def polish(problem, omega, p=2, *, max_iter=200, n_cuts=16, tol=1e-8):
 # %% ../nbs/05b_local.ipynb #7252448a
 LARGE = 20_000               # rows of both samples up to which every start uses all of them
 
-def best_direction(problem, factor, V, rng, p=2, *, n_random=30):
+def best_direction(problem, factor, V, rng, p=2, *, n_random=30, deadline=np.inf):
     """The best local maximum of f from informed starts: value and unit vector (r,).
 
-    factor: W (r, q) with S = WW'; V (r, r): moment of a coupling, or None."""
+    factor: W (r, q) with S = WW'; V (r, r): moment of a coupling, or None. deadline: past this time.monotonic() every start is only evaluated, and the best one returned."""
     U, s, _ = np.linalg.svd(factor, full_matrices=False)
     starts = [*U[:, s > 1e-3 * s[0]].T[:6], *(factor @ rng.normal(size=(factor.shape[1], n_random))).T, problem.mean_difference]
     if V is not None: starts += [*eigh(V, subset_by_index=[max(len(V) - 5, 0), len(V) - 1])[1].T]
     large = len(problem.a) + len(problem.b) > LARGE
     search = subsample(problem, LARGE // 4, rng) if large else problem
     best = lambda ends, count: [w for _, w in sorted(ends, key=lambda end: -end[0])[:count]]
-    ends = best((ascend(search, w, p, tol=1e-3) for w in starts if w.any()), 10)      # roughly for all, finely for the best
-    if large: return max((ascend(problem, w, p, max_iter=20) for w in ends[:2]), key=lambda end: end[0])
-    ends = best((polish(problem, w, p, tol=1e-4) for w in ends), 3)
-    return max((polish(problem, w, p) for w in ends), key=lambda end: end[0])
+    ends = best((ascend(search, w, p, tol=1e-3, deadline=deadline) for w in starts if w.any()), 10)      # roughly for all, finely for the best
+    if large: return max((ascend(problem, w, p, max_iter=20, deadline=deadline) for w in ends[:2]), key=lambda end: end[0])
+    ends = best((polish(problem, w, p, tol=1e-4, deadline=deadline) for w in ends), 3)
+    return max((polish(problem, w, p, deadline=deadline) for w in ends), key=lambda end: end[0])

@@ -18,9 +18,9 @@ import numbers
 import time
 import numpy as np
 from scipy.linalg import eigh
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import squareform
 from scipy.special import log_ndtr
-from .kernels import Gaussian, Laplace, Linear, Witness, as_pair, gram_matrix, _checked
+from .kernels import Gaussian, Laplace, Linear, Witness, as_pair, gram_matrix, row_distances, _checked
 from .transport import quantile_pieces
 from .mirror import _progress_bar
 from .distance import as_generator
@@ -127,15 +127,11 @@ def panel_kernels(z, n_kernels=5, *, rng=None, max_points=1000):
 
     At most max_points rows, drawn by rng, are used. If all rows are equal there is one kernel, of bandwidth 1."""
     if len(z) > max_points: z = z[as_generator(rng, default=0).choice(len(z), max_points, replace=False)]
-    top = np.abs(z).max() or 1.0
-    z = z / top - z[0] / top                                            # rows near 1e308 and their squares would overflow
-    unit = np.abs(z).max() or 1.0
-    D, unit = cdist(z / unit, z / unit, "sqeuclidean"), unit * top
-    apart = D[np.triu_indices(len(D), 1)]
-    apart = apart[apart > 0]
-    if not len(apart): return (Gaussian(1.0),)
-    median, k = np.median(apart), min(int(np.ceil(np.sqrt(len(D)))), len(D) - 1)
-    near = np.partition(D, k, axis=1)[:, k]
+    d, unit = row_distances(z)
+    if not d.any(): return (Gaussian(1.0),)
+    with np.errstate(over="ignore"): d = d ** 2                         # of rows that are infinitely far away, see `row_distances`
+    median, k = np.median(d[d > 0]), min(int(np.ceil(np.sqrt(len(z)))), len(z) - 1)
+    near = np.partition(squareform(d), k, axis=1)[:, k]
     near = np.median(near[near > 0]) if near.any() else median
     squares = np.geomspace(max(min(near / 2, .05 * median), 1e-8 * median), median, n_kernels)
     squares[-1] = 4 * median
@@ -185,10 +181,17 @@ class PooledKernel:
         "The function of norm one along omega (r,)."
         return Witness(self.kernel, self.points, self.map @ (omega / (np.linalg.norm(omega) or 1.0)))
 
+def _centred(z):
+    "z (N, d) less its mean, for the dot-product kernel: the same witnesses up to a constant, without its rounding errors; ValueError if the squares would leave the range of floats."
+    with np.errstate(over="ignore", invalid="ignore"): z = z - z.mean(0)
+    largest = np.abs(z).max()
+    if largest and not 1e-150 < largest < 1e150: raise ValueError("the rows of `x` and `y` lie less than 1e-150 or more than 1e150 apart, which the dot-product kernel squares: scale the data by a constant")
+    return z
+
 def pooled_kernel(kernel, z, rng, rank=RANK):
     """The `PooledKernel` of z (N, d) with at most `rank` features; beyond 500 rows they are spanned by landmarks drawn by rng."""
     N = len(z)
-    if isinstance(kernel, Linear): z = z - z.mean(0)                    # the same witnesses up to a constant, without its rounding errors
+    if isinstance(kernel, Linear): z = _centred(z)
     full, chosen = N <= EXACT_GRAM, np.arange(N) if N <= LANDMARKS else np.sort(rng.choice(N, LANDMARKS, replace=False))
     if not isinstance(kernel, (Gaussian, Laplace, Linear)): gram_matrix(kernel, z[chosen])         # refuses what is no kernel
     K = _checked(kernel(z, z if full else z[chosen]), (N, N if full else len(chosen))).astype(float)
@@ -330,10 +333,12 @@ class PanelResult:
 
     def __repr__(self): return f"PanelResult(statistic={self.statistic:.6g}, pvalue={self.pvalue:.4g}, kernel={self.members[0].kernel}, kind={self.members[0].kind!r})"
 
-def panel_statistics(z, labels, kernels, rng, **options):
-    "Statistics (J, B) of all members on z (N, d) for labels (B, N): for each kernel mean, discriminant, depth, scale and covariance; and why there are fewer than B. Labels come in blocks of bounded memory. options: `in_blocks`."
+def panel_statistics(z, labels, kernels, rng, *, max_seconds=None, **options):
+    "Statistics (J, B) of all members on z (N, d) for labels (B, N): for each kernel mean, discriminant, depth, scale and covariance; and why there are fewer than B. Labels come in blocks of bounded memory. max_seconds: the features count too. options: `in_blocks`."
+    start = time.monotonic()
     panel = [pooled_kernel(kernel, z, rng) for kernel in kernels]
-    found, stopped = in_blocks(lambda b: np.array([statistic(K, labels[b]) for K in panel for statistic in STATISTICS.values()]), len(labels), max(1, min(200, 4_000_000 // len(z))), **options)
+    if max_seconds is not None: max_seconds -= time.monotonic() - start
+    found, stopped = in_blocks(lambda b: np.array([statistic(K, labels[b]) for K in panel for statistic in STATISTICS.values()]), len(labels), max(1, min(100, 4_000_000 // len(z))), max_seconds=max_seconds, **options)
     return np.concatenate(found, axis=1), stopped
 
 def witness_panel(x, y, *, kernels=None, n_resamples=999, strata=None, rng=None, max_seconds=None, progress=False):

@@ -194,8 +194,9 @@ class KMSTestResult:
         return tuple(np.argsort(-np.bincount(rows, moved, n), kind="stable")[:k] for rows, n in ((i, len(u)), (j, len(v))))
 
     def to_dict(self):
-        "The numbers of the result as plain Python values, ready for JSON; the samples and the witness are left out."
+        "The numbers of the result as plain Python values, ready for JSON, which has no infinity: an infinite threshold or effect size is None. The samples and the witness are left out."
         plain = {name: getattr(self, name) for name in ("statistic", "pvalue", "threshold", "alpha", "reject", "method", "effect_size", "witness_kind", "p", "message")}
+        plain = {name: None if value == np.inf else value for name, value in plain.items()}
         return plain | {"kernel": repr(self.kernel), "null_distribution": self.null_distribution.tolist()}
 
     def plot(self, ax=None, kind=None, names=None):
@@ -230,7 +231,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     - nan_policy : str. "raise" refuses missing values, "omit" leaves out the rows that have one and says so in `message`.
     - rng : None, int or Generator. The same integer gives the same result, in any order of rows and samples; None a new one each time.
     - n_jobs : int. Threads for "permutation" and "bootstrap"; never changes a result.
-    - max_seconds : float or None. After that time no further block of resamples is begun, and `message` counts those that are done; Ctrl-C does the same, once there are some. With "split" and "theory" it is the time for the fit of the witness.
+    - max_seconds : float or None. After that time no further block of resamples is begun, and `message` counts those that are done; Ctrl-C does the same, once there are some. With "split" and "theory" it is the time for the fit of the witness, and `message` says if that was cut short.
     - progress : bool. Show a bar where there is something to wait for.
 
     Returns a `KMSTestResult`. Raises ValueError or TypeError that names the argument."""
@@ -254,11 +255,12 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
         run = {"panel": _panel_test, "split": _split_test}.get(method, _search_test)
         options = dict(max_seconds=max_seconds, progress=progress) | ({} if run is not _search_test else dict(n_jobs=n_jobs, replace=method == "bootstrap"))
         statistic, null, f, seen, kind, evidence, stopped = run(x, y, p, kernel, n_resamples, codes, rng, **options)
-        if stopped: notes = (*notes, f"stopped after {len(null)} of {n_resamples} resamples: {stopped}")
+        if stopped in ("time", "interrupted"): stopped = f"stopped after {len(null)} of {n_resamples} resamples: {stopped}"
         pvalue, threshold = permutation_pvalue(statistic, null), permutation_threshold(null, alpha)
         if swapped: f, seen = Witness(f.kernel, f.points, -f.coef), None if seen is None else (-seen[1], -seen[0])
-        found = statistic, pvalue, null, threshold, f, seen, kind, evidence
-    statistic, pvalue, null, threshold, f, seen, kind, evidence = found
+        found = statistic, pvalue, null, threshold, f, seen, kind, evidence, stopped
+    statistic, pvalue, null, threshold, f, seen, kind, evidence, stopped = found
+    if stopped: notes = (*notes, stopped)
     u, v = project_pooled(f, own_x, own_y) if seen is None else seen
     if len(null) and threshold == np.inf: notes = (*notes, f"with {len(null)} resamples no p-value is below {1 / (len(null) + 1):.3g}: the test cannot reject at {alpha:g}")
     return KMSTestResult(statistic, pvalue, null, threshold, alpha, method, f, u, v, kind, evidence, own_x, own_y, p, "; ".join(notes))
@@ -295,9 +297,14 @@ def _split_test(x, y, p, kernel, n_resamples, codes, rng, **options):
         i, j = split_strata(codes[:len(x)], codes[len(x):], rng)
         x_fit, y_fit, x_test, y_test, codes = x[i], y[j], x[~i], y[~j], np.concatenate([codes[:len(x)][~i], codes[len(x):][~j]])
     if isinstance(kernel, tuple): kernel = select_kernel(kernel, x_fit, y_fit, p, rng)
-    f = kms_distance(x_fit, y_fit, p=p, kernel=kernel, tol=.01, max_iter=100, rng=rng, **options).projector
-    u, v = project_pooled(f, x_test, y_test)
-    return *permutation_null(u, v, n_resamples, rng, p, codes), f, (u, v), "kms", (), ""
+    fit = kms_distance(x_fit, y_fit, p=p, kernel=kernel, tol=.01, max_iter=100, rng=rng, **options)
+    u, v = project_pooled(fit.projector, x_test, y_test)
+    return *permutation_null(u, v, n_resamples, rng, p, codes), fit.projector, (u, v), "kms", (), _cut_short(fit)
+
+def _cut_short(fit):
+    "What to say of a fit of the witness that the clock or an interrupt ended; empty for any other end."
+    why = fit.message.split("; ")[0]
+    return f"fit of the witness {why}" if why == "interrupted" or why.endswith(" seconds") else ""
 
 def _search_test(x, y, p, kernel, n_resamples, codes, rng, **options):
     "Permutation or, with `replace`, bootstrap of the KMS distance found by local search."
@@ -309,7 +316,7 @@ def _theory_test(x, y, p, kernel, alpha, C, **options):
     A = max(kernel.bound(x), kernel.bound(y)) if hasattr(kernel, "bound") else float(np.sqrt(max(np.diag(kernel(z, z)).max() for z in (x, y))))
     threshold = critical_value(len(x), len(y), alpha=alpha, p=p, A=A, C=C)
     fit = kms_distance(x, y, p=p, kernel=kernel, tol=.01, **options)
-    return fit.lower, theory_pvalue(fit.lower, len(x), len(y), p=p, A=A, C=C), np.empty(0), threshold, fit.projector, None, "kms", ()
+    return fit.lower, theory_pvalue(fit.lower, len(x), len(y), p=p, A=A, C=C), np.empty(0), threshold, fit.projector, None, "kms", (), _cut_short(fit)
 
 # %% ../nbs/07_testing.ipynb #7c676665
 def theory_pvalue(distance, n, m, *, p=2, A=1.0, C=1.0):

@@ -1,8 +1,13 @@
 """What must hold for every pair of samples, on examples that Hypothesis makes up: see strategies.py for what it draws and how results are checked.
 
 `python -m pytest tests/test_properties.py` repeats the same examples every time; `--hypothesis-profile=fuzz --hypothesis-seed=N` looks for new ones."""
+import io
+import json
 import pickle
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import ot
@@ -13,7 +18,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import ortho_group, wasserstein_distance
 
 from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test
-from strategies import INVARIANT, KERNELS, ORDERS, SQRT_EPS, check, feature_distances, overlap, pairs, rbf, size, strict, wasserstein, weights
+from kms_nb.cli import main
+from strategies import ANY, GRID, INVARIANT, KERNELS, ORDERS, SQRT_EPS, check, feature_distances, overlap, pairs, rbf, size, strict, wasserstein, weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -131,6 +137,24 @@ def test_units_of_the_data(pair, kind, p, exponent):
     check(other, x * c, y * c, other.projector.kernel)
 
 
+@given(pairs(numbers=(ANY, st.one_of(ANY, GRID))), st.sampled_from(["gaussian", "laplace", "linear"]), ORDERS, st.integers(-1074, 1000))
+def test_numbers_of_any_size(pair, kernel, p, exponent):
+    x, y = pair
+    try: res = solve(x, y, kernel=kernel, p=p)
+    except ValueError as error: assert kernel == "linear" and "1e302" in str(error); return
+    assert 0 <= res.lower <= res.relaxation <= res.upper < np.inf and np.isfinite(res.projector(x)).all()
+    if kernel != "linear": assert res.upper <= np.sqrt(2) + SQRT_EPS
+    # a power of two rounds nothing, unless numbers leave the range of floats
+    numbers = np.vstack([x, y])
+    numbers = np.abs(numbers[numbers != 0])
+    exponent = int(np.clip(exponent, -1000 - np.log2(numbers.min()), 1000 - np.log2(numbers.max()))) if len(numbers) else 0
+    if len(numbers) and not 1e-300 < numbers.min() <= numbers.max() < 1e300: return
+    assume(np.log2(numbers.min()) + exponent > -1000 if len(numbers) else True)
+    other, unit = solve(np.ldexp(x, exponent), np.ldexp(y, exponent), kernel=kernel, p=p), 2.0 ** (exponent if kernel == "linear" else 0)
+    small = SQRT_EPS * (1 if kernel != "linear" else max(numbers, default=0))
+    assert res.lower <= other.upper / unit * (1 + 1e-9) + small and other.lower / unit <= res.upper * (1 + 1e-9) + small
+
+
 @given(pairs(), INVARIANT, ORDERS, st.floats(-1000, 1000), SEEDS)
 def test_translations_and_rotations(pair, kernel, p, shift, seed):
     x, y = pair
@@ -148,7 +172,7 @@ def test_one_feature_is_the_distance_on_the_line(pair, p, data):
     a, b = data.draw(weights(len(x)), "x_weights"), data.draw(weights(len(y)), "y_weights")
     res, small = solve(x, y, kernel=Linear(), p=p, x_weights=a, y_weights=b), 1e-13 * np.abs(np.vstack([x, y])).max()
     expected = wasserstein(x[:, 0], y[:, 0], None if a is None else a / a.sum(), None if b is None else b / b.sum(), p)
-    assert_allclose([res.lower, res.upper], expected, rtol=1e-6 if p == 2 else 0.011, atol=small)
+    assert_allclose(res.upper, expected, rtol=1e-6 if p == 2 else 0.011, atol=max(small, 1e-15 ** (1 / p) * np.abs(np.vstack([x, y])).max()))      # masses are rounded, and p-th roots taken of them
     assert_allclose(res.lower, expected, rtol=1e-6, atol=small)
     if p == 1: assert_allclose(res.lower, wasserstein_distance(x[:, 0], y[:, 0], a, b), rtol=1e-6, atol=small)
 
@@ -193,6 +217,7 @@ def test_the_distance_grows_with_its_order(pair, kernel, p, q):
 @given(pairs(), st.sampled_from([None, Gaussian(0.3), Laplace(0.7), Linear()]), ORDERS)
 def test_results_repeat_themselves_and_can_be_stored(pair, kernel, p):
     res, again = solve(*pair, kernel=kernel, p=p), solve(*pair, kernel=kernel, p=p)
+    assert json.loads(json.dumps(res.to_dict(), allow_nan=False)) == res.to_dict()
     stored = pickle.loads(pickle.dumps(res))
     for other in (again, stored):
         assert repr(other) == repr(res) and other.message == res.message and other.history == res.history
@@ -231,8 +256,52 @@ def test_the_test(pair, method, kernel, p, seed, n_resamples, alpha):
         assert_allclose(other.statistic, t.statistic, rtol=1e-9)
 
 
+@given(pairs(min_rows=2, numbers=(ANY, st.one_of(ANY, GRID))), METHODS, st.sampled_from([None, "laplace", "linear"]), SEEDS)
+def test_the_test_of_numbers_of_any_size(pair, method, kernel, seed):
+    (x, y), options = pair, dict(method=method, kernel=kernel, n_resamples=19, rng=seed)
+    try:
+        with strict(x, y): t = kms_test(x, y, **options)
+    except ValueError as error: assert kernel == "linear" and ("1e150" in str(error) or "1e302" in str(error)); return
+    assert 0.05 <= t.pvalue <= 1 and np.isfinite(t.statistic) and np.isfinite(t.null_distribution).all()
+    assert kms_test(y, x, **options).pvalue == t.pvalue
+    json.dumps(t.to_dict(), allow_nan=False)
+
+
 @given(pairs(min_rows=2, max_rows=12), METHODS, SEEDS)
 def test_the_test_of_equal_samples(pair, method, seed):
     x, _ = pair
     i = np.random.default_rng(seed).permutation(len(x))
     assert kms_test(x, x[i], method=method, n_resamples=19, rng=seed).pvalue == 1
+
+
+# --- the command line -----------------------------------------------------------------------------------------------------
+
+FIELDS = st.one_of(st.integers(-3, 3).map(str), st.floats(-10, 10).map(repr), ANY.map(repr), st.sampled_from(["", "NA", "nan", "inf", "-", "a", "b", "1,5", "1e400", "2024-01-31", "0x10", "True", "$1", "\x1b[31m", "\u202e", " 1", "1 000"]))
+
+
+@st.composite
+def table_text(draw, columns):
+    "A table as text: numbers, or now and then anything; mostly with a header; fields quoted where they need it."
+    fields = st.floats(-10, 10).map(repr) if draw(st.booleans()) else FIELDS
+    rows = draw(st.lists(st.lists(fields, min_size=columns, max_size=columns), min_size=0, max_size=6))
+    header = [[f"c{i}" for i in range(columns)]] if draw(st.integers(0, 3)) else []
+    quoted = lambda f: f'"{f}"' if "," in f else f
+    return draw(st.sampled_from(["\n", "\r\n"])).join(",".join(map(quoted, row)) for row in header + rows)
+
+
+@given(st.integers(1, 3).flatmap(lambda d: st.tuples(table_text(d), table_text(d))), st.sampled_from(["test", "distance"]), st.lists(st.sampled_from(["--raw", "--omit-missing", "--header=yes", "--header=no", "--kernel=linear", "--kernel=laplace"]), max_size=3))
+def test_any_tables_on_the_command_line(texts, command, options):
+    with tempfile.TemporaryDirectory() as folder:
+        files = [str(Path(folder, f"{name}.csv")) for name in "ab"]
+        for name, text in zip(files, texts): Path(name).write_bytes(text.encode())
+        out, err = io.StringIO(), io.StringIO()
+        with strict(), redirect_stdout(out), redirect_stderr(err): status = main([command, *files, "--json", *(["--n-resamples", "19"] if command == "test" else []), *options])
+        assert sorted(p.name for p in Path(folder).iterdir()) == ["a.csv", "b.csv"]
+    out, err = out.getvalue(), err.getvalue()
+    if status == 0:
+        found = json.loads(out)
+        assert err == "" and out[:-1].isprintable()
+        for sample, text in zip(found["samples"], texts): assert sample["rows"] <= len(text.splitlines())
+        if command == "test": assert 0.05 <= found["pvalue"] <= 1
+        else: assert 0 <= found["lower"] <= found["upper"]
+    else: assert status == 2 and out == "" and err.startswith("kms: error: ") and err.count("\n") == 1 and err[:-1].isprintable()

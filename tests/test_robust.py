@@ -237,6 +237,41 @@ def test_pvalues_have_no_units(scale, method):
     if 1e-150 < scale < 1e150: assert pvalue(scale, kernel=Linear()) == pvalue(1, kernel=Linear())
 
 
+@pytest.mark.parametrize("method", ["panel", "split", "permutation", "bootstrap", "theory"])
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e160, 1e300])
+def test_the_dot_product_kernel_squares_no_number_out_of_range(scale, method):
+    options = dict(method=method, rng=np.random.default_rng(0), n_resamples=99, kernel="linear")
+    if method in ("split", "theory"): assert_allclose(kms_test(X * scale, Y * scale, **options).statistic, scale * kms_test(X, Y, **options | dict(rng=np.random.default_rng(0))).statistic, rtol=1e-3)
+    else:
+        with pytest.raises(ValueError, match="`x` and `y`.*1e-150.*scale the data"): kms_test(X * scale, Y * scale, **options)
+
+
+@pytest.mark.parametrize("kernel", [None, "laplace"])
+def test_one_huge_value_hides_nothing(kernel):
+    x, y = np.random.default_rng(0).normal(size=(2, 40, 2)) + [[[0, 0]], [[1, 1]]]
+    x[0, 0] = 1e170                                                                  # a code for a missing value, for instance
+    moderate = x.copy(); moderate[0, 0] = 1e6                                        # as far away, for these kernels
+    for f in (kms_distance, lambda *a, **o: kms_test(*a, n_resamples=99, rng=np.random.default_rng(0), **o)): assert_allclose(number(f(x, y, kernel=kernel)), number(f(moderate, y, kernel=kernel)), rtol=1e-9)
+    assert kms_test(x, y, n_resamples=99, rng=0, kernel=kernel).pvalue == 0.01
+
+
+@EACH
+@pytest.mark.parametrize("size", [1e308, 1e301, 1e-301, 1e-320])
+def test_kernels_of_extreme_size_are_refused(f, size):
+    with pytest.raises(ValueError, match="`kernel` returned values up to .* scale it"): f(X, Y, kernel=lambda a, b: rbf_kernel(a, b) * size)
+    unit = 1e290 if size > 1 else 1e-290
+    large, one = f(X, Y, kernel=lambda a, b: rbf_kernel(a, b) * unit), f(X, Y, kernel=rbf_kernel)
+    if hasattr(one, "upper"): assert_allclose(number(large), np.sqrt(unit) * np.array(number(one)), rtol=2e-3)
+    else: assert large.pvalue == one.pvalue
+
+
+def test_a_bandwidth_that_divides_out_of_range():
+    K = Gaussian(1e-300)
+    assert_array_equal(K([[1e10], [0.0], [-1e308]]), np.eye(3))
+    assert_allclose(Laplace(1e-300)([[0.0], [1e-300]]), [[1, np.exp(-1)], [np.exp(-1), 1]])
+    assert kms_distance(X * 1e10, Y * 1e10, kernel=K).upper == pytest.approx(np.sqrt(2 / len(X)), rel=1e-3)     # all features are orthogonal
+
+
 def test_far_from_the_origin():
     a, b = kms_distance(X, Y, kernel=Linear()), kms_distance(X + 1e9, Y + 1e9, kernel=Linear())
     assert_allclose(number(b), number(a), rtol=1e-4)                                 # the sixth digit of the data is lost already
