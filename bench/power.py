@@ -17,6 +17,8 @@ change of a test, `--fresh` forgets the counts of the methods and cells that are
     from dask.distributed import Client; client = Client()
     import joblib, power                                     # with bench/ on the path of the workers
     with joblib.parallel_config(backend="dask"): power.run(power.parse(["--jobs", "-1"]))
+
+With Ray it is `ray.init()`, `ray.util.joblib.register_ray()` and backend="ray".
 """
 import os
 
@@ -312,6 +314,16 @@ def stop(number, frame):
     raise KeyboardInterrupt
 
 
+def results(tasks, jobs):
+    "The results of joblib tasks in their order, as they come; in portions with a backend, such as Ray's, that gives all at once."
+    try:
+        parallel, portion = joblib.Parallel(n_jobs=jobs, return_as="generator"), len(tasks)
+    except ValueError:
+        parallel, portion = joblib.Parallel(n_jobs=jobs), 5 * joblib.effective_n_jobs(jobs)
+    for k in range(0, len(tasks), portion):
+        yield from parallel(tasks[k : k + portion])
+
+
 def run(args):
     "Do what is missing; every finished repetition is in the file, however this ends. Returns the store."
     store = Store(args.out)
@@ -331,8 +343,7 @@ def run(args):
             todo = range(store.done(cell, method), goal)
             if not len(todo):
                 continue
-            parallel = joblib.Parallel(n_jobs=args.jobs, return_as="generator")
-            for pvalue, seconds in parallel(joblib.delayed(one)(cell, method, k, args.data, args.resamples) for k in todo):
+            for pvalue, seconds in results([joblib.delayed(one)(cell, method, k, args.data, args.resamples) for k in todo], args.jobs):
                 if STOP:
                     raise KeyboardInterrupt  # without the repetition that was disturbed
                 store.add(cell, method, pvalue, seconds)

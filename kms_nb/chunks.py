@@ -171,7 +171,7 @@ def chunked_distance(x, y, *, p=2.0, kernel=None, tol=1e-3, max_iter=None, max_s
     - n_features : int or None. Number of landmarks; None means 500; ignored for `Linear`.
 
     An interrupt after the first direction returns the best so far. Raises ValueError or TypeError that names the argument."""
-    deadline, max_iter = time.monotonic() + (np.inf if max_seconds is None else max_seconds), max_iter or PASSES
+    deadline, max_iter = time.monotonic() + (np.inf if max_seconds is None else max_seconds), int(max_iter or PASSES)
     arrays, rng = [as_chunks(x, "x"), as_chunks(y, "y")], as_generator(rng, default=0)
     (n, d), m = arrays[0].shape, len(arrays[1])
     if arrays[1].shape[1] != d: raise ValueError(f"`y` has {arrays[1].shape[1]} columns, but `x` has {d}")

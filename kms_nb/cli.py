@@ -225,7 +225,7 @@ def _save(path, pair, projector, test=None):
     fig = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = fig.subplots(1, 2)
     u, v = (test.projected_x, test.projected_y) if test else (projector(pair.x), projector(pair.y))
-    labels, names = ([_short(text.replace("$", r"\$")) for text in texts] for texts in (pair.labels, pair.names))    # a dollar sign would start mathematics
+    labels, names = [_short(text.replace("$", r"\$")) for text in pair.labels], [_short(text) for text in pair.names]    # a dollar sign would start mathematics; names are quoted where they are drawn
     plot_projections(u, v, ax=left, labels=labels)
     if test: test.plot(ax=right)
     else: plot_witness(projector, pair.x, pair.y, ax=right, labels=labels, names=names)

@@ -11,8 +11,10 @@ import numbers
 import re
 import time
 import numpy as np
+from numpy.linalg import LinAlgError
 from scipy import sparse
 from .kernels import Linear, Witness, as_kernel, as_weighted_pair, check_memory, pooled_features
+from .transport import wasserstein_1d
 from .mirror import Bounds, Problem, Relaxation, interior_point, mirror_ascent, relative_gap
 from .rank import reduce_rank as lower_rank
 from .bundle import bundle
@@ -77,7 +79,7 @@ def _check_options(p, method, tol, max_iter, n_features, max_seconds=None):
     "Raise ValueError for options that make no sense."
     if not isinstance(p, numbers.Real) or isinstance(p, bool) or not 1 <= p < np.inf: raise ValueError(f"`p` must be a finite number of at least 1, got {p!r}")
     if not isinstance(method, str) or method not in METHODS: raise ValueError(f"`method` must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
-    if p != 2 and method in ("mirror", "cvxpy", "exact"): raise ValueError(f"`method`={method!r} is for `p`=2; for p={p:g} use 'bundle'")
+    if p != 2 and method in ("mirror", "cvxpy", "exact"): raise ValueError(f"`method`={method!r} is for `p`=2; for p={float(p):g} use 'bundle'")
     if not isinstance(tol, numbers.Real) or not 0 < tol < 1: raise ValueError(f"`tol` must lie in (0, 1), got {tol!r}")
     if max_seconds is not None and (not isinstance(max_seconds, numbers.Real) or isinstance(max_seconds, bool) or not max_seconds > 0):
         raise ValueError(f"`max_seconds` must be a positive number or None, got {max_seconds!r}")
@@ -102,11 +104,11 @@ def as_generator(rng, default=None):
     raise TypeError(f"`rng` must be None, a non-negative integer or a numpy Generator, got {rng!r}")
 
 # %% ../nbs/06_distance.ipynb #d5253330
-def _scaled_problem(F, a, b):
-    "The problem in features of size about one, and the power of two they were divided by."
+def _scaled_problem(F, a, b, p=2):
+    "The problem in features of size about one, and the power of two they were divided by; for p > 2 in features of length at most one half, since no power of a displacement must overflow."
     size = max(*(max(X.max(), -X.min()) for X in (F.phi, F.psi)), 1e-100 * F.residual_x.max(), 1e-100 * F.residual_y.max())     # squares of the residuals must not overflow
-    if size == 0 or 1e-3 < size < 1e3: return Problem(F.phi, F.psi, a, b), 1.0            # no copy of large features
-    scale = 2.0 ** np.floor(np.log2(size))
+    if size == 0 or p <= 2 and 1e-3 < size < 1e3: return Problem(F.phi, F.psi, a, b), 1.0        # no copy of large features
+    scale = 2.0 ** np.floor(np.log2(size if p <= 2 else 4 * np.sqrt(F.phi.shape[1]) * size))
     return Problem(F.phi / scale, F.psi / scale, a, b), scale
 
 def _left_out(F, problem, scale, pi, known):
@@ -140,9 +142,14 @@ def _solve(problem, p, method, tol, max_iter, max_seconds, rng, progress):
     return bundle(problem, p=min(p, 2), tol=tol, max_iter=max_iter or (300 if exact else 60), max_seconds=max_seconds, exact=exact, rng=rng, progress=progress)
 
 def _search(problem, tol, max_iter, max_seconds, rng, progress):
-    "The global search, its result in the form of a `Relaxation` whose point is the best direction."
-    res = branch_and_bound(problem, tol=tol, max_seconds=max_seconds, max_cones=max_iter, rng=rng, progress=progress)
+    "The global search, its result in the form of a `Relaxation` whose point is the best direction; if it fails, the relaxation itself."
+    try: res = branch_and_bound(problem, tol=tol, max_seconds=max_seconds, max_cones=max_iter, rng=rng, progress=progress)
+    except (RuntimeError, LinAlgError) as error: return replace(bundle(problem, tol=tol, max_seconds=max_seconds, rng=rng), converged=False, message=f"the search failed: {error}")
     return Relaxation(res.lower, res.upper, res.omega[:, None], res.relaxed.coupling, res.history, res.converged, res.message)
+
+def _ended(error):
+    "What to say of a part that was interrupted or failed."
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
 
 def _witness_direction(problem, W, coupling, tight, rng, p, deadline):
     "The best direction found, (r,), from the relaxation's factor W (r, q) and coupling until the deadline; tight: W has one column and closes the gap, nothing better is to be found."
@@ -183,11 +190,14 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     x, y, a, b, omitted = as_weighted_pair(x, y, x_weights, y_weights, nan_policy)
     rng = as_generator(rng, default=0)
     kernel = as_kernel(kernel, x, y)
-    notes, p = list(omitted), float(p)
+    notes, p, tol = list(omitted), float(p), float(tol)
+    max_iter, n_features = (None if v is None else int(v) for v in (max_iter, n_features))       # numpy's integers overflow
     if n_features is None and len(x) + len(y) > EXACT_ROWS and not isinstance(kernel, Linear):
         n_features = FEATURES; notes.append(f"{FEATURES} Nystroem features for {len(x) + len(y)} rows")
     F = pooled_features(kernel, x, y, n_features=n_features, rng=rng)
-    problem, scale = _scaled_problem(F, a, b)
+    problem, scale = _scaled_problem(F, a, b, p)
+    if F.rounding is not None and 2 * F.phi.shape[1] < n_features and (single := np.asarray(kernel(x[:1], x[:1])).dtype).itemsize < 8:
+        notes.append(f"{F.phi.shape[1]} of {n_features} features lie above the rounding of a kernel of {single}; in float64 there would be more")
     if method == "auto":
         method = "bundle" if len(x) * len(y) <= DENSE_COST else "local"
         notes.append(f"method {method!r} chosen for {len(x)} and {len(y)} rows with {F.phi.shape[1]} features")
@@ -196,25 +206,29 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     relaxed = _solve(problem, p, method, 0.9 * tol, max_iter, limit, rng, progress)              # room for what is added to its bound
     message, W = re.sub(r"\S+ seconds$", f"{max_seconds} seconds", relaxed.message), relaxed.factor
     if reduce_rank and p == 2 and W.shape[1] > 1:
-        reduction = lower_rank(problem, W)
-        W, relaxed = reduction.factor, replace(relaxed, value=max(relaxed.value, reduction.value_after)); notes.append(f"rank {reduction.rank_before} reduced to {reduction.rank_after}")
+        try: reduction = lower_rank(problem, W)
+        except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: notes.append(f"the rank was not reduced: {_ended(error)}")
+        else: W, relaxed = reduction.factor, replace(relaxed, value=max(relaxed.value, reduction.value_after)); notes.append(f"rank {reduction.rank_before} reduced to {reduction.rank_after}")
     tight = W.shape[1] == 1 and (relaxed.converged or method == "exact") and p <= 2                 # a direction attains the relaxation's value: nothing better to search for
     try: omega = _witness_direction(problem, W, relaxed.coupling, tight, rng, p, deadline)
-    except KeyboardInterrupt: message, omega = "interrupted", np.linalg.svd(W, full_matrices=False)[0][:, 0]
+    except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: message, omega = _ended(error), W[:, np.argmax((W ** 2).sum(0))]
+    omega = omega / np.linalg.norm(omega)
     u, v = problem.project(omega, exact=True)
     value = displacements(u, v, monotone_pieces(problem, u, v), p)[0]
+    reached = value ** (1 / p) if p <= 2 else wasserstein_1d(u, v, a, b, p)           # high powers of small numbers vanish
     if a @ u < b @ v: omega = -omega                         # the witness is larger on x
     whole, proved = _upper(relaxed, F, problem, scale, p, method != "exact")
     upper = whole(proved)
+    apart = lambda value: 1 - (value / upper) ** p if upper > 0 else 0.0               # the relative gap, without high powers of large numbers
     history = [Bounds(float(scale * h.relaxation ** (1 / min(p, 2))), float(scale * whole(h.upper ** (1 / min(p, 2))))) for h in relaxed.history]
-    if method == "local" and message != "interrupted" and time.monotonic() < deadline and relative_gap(value, upper ** p) > tol:                # another coupling may prove more
+    if method == "local" and message != "interrupted" and time.monotonic() < deadline and apart(reached) > tol:                # another coupling may prove more
         try: other = _upper(replace(relaxed, upper=cell_upper(problem) ** (min(p, 2) / 2), coupling=None), F, problem, scale, p)
-        except KeyboardInterrupt: message = "interrupted"
+        except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: message = _ended(error)
         else:
             if other[0](other[1]) < upper: upper, proved = other[0](other[1]), other[1]; notes.append("`upper` is proved by cells of rows, not by `coupling`")
-    lower = min(value ** (1 / p), upper)                     # rounding alone could exceed the bound, for equal samples for instance
+    lower = min(reached, upper)                              # rounding alone could exceed the bound, for equal samples for instance
     best = max(lower, min(relaxed.value ** (1 / p), upper)) if p <= 2 and method != "exact" else lower
-    done = bool(relative_gap(best ** p, upper ** p) <= tol)
+    done = bool(apart(best) <= tol)
     if p > 2: notes.append("for p above 2 `upper` follows from the bound of order 2 and the largest distance in feature space")
     if p <= 2 and proved < (1 - 1e-4) * upper: notes.append(f"without what the features leave out of the kernel `upper` would be {proved * scale:.6g}")
     if done or message != "converged": notes.insert(0, "converged" if done else message)

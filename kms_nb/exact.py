@@ -399,7 +399,7 @@ def branch_and_bound(problem, *, tol=1e-3, max_seconds=None, max_cones=None, rng
         if not tree.closes(tree.upper) and not tree.late(): begin(tree)
         while not tree.closes(tree.upper) and not tree.late() and n != max_cones and tree.frontier[0]: advance(tree); n += 1; record()
     except KeyboardInterrupt: message = "interrupted"
-    except RuntimeError as error: message = str(error)     # a transport problem that could not be solved
+    except (RuntimeError, LinAlgError) as error: message = str(error)     # a transport problem that could not be solved, for instance
     bar.close()
     return conclude(tree, history, n, tol, message or f"stopped after {n} cone{'s' * (n != 1)}" + (f" and {max_seconds:g} seconds" if tree.late() else ""))
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 import numbers
 import numpy as np
-from .kernels import as_kernel, as_sample
+from .kernels import as_kernel, as_sample, _checked, _columns, _same_columns
 from .distance import as_generator
 from .panel import panel_kernels, pooled_kernel
 from .testing import kms_test
@@ -25,7 +25,7 @@ def adjusted_pvalues(pvalues, correction="holm"):
     Source: the statement on several groups in notebook 07c_groups (Holm, 1979); Benjamini and Hochberg (1995)."""
     p = np.asarray(pvalues, float)
     if p.ndim != 1 or not len(p) or not ((p >= 0) & (p <= 1)).all(): raise ValueError(f"`pvalues` must be a sequence of numbers between 0 and 1, got {pvalues!r}")
-    if correction not in ("holm", "fdr"): raise ValueError(f"`correction` must be 'holm' or 'fdr', got {correction!r}")
+    if not isinstance(correction, str) or correction not in ("holm", "fdr"): raise ValueError(f"`correction` must be 'holm' or 'fdr', got {correction!r}")
     if correction == "fdr":
         from scipy.stats import false_discovery_control
         return false_discovery_control(p)
@@ -42,6 +42,7 @@ class GroupsResult:
     adjusted: np.ndarray              # (G,) adjusted p-values
     correction: str                   # how they were adjusted
     alpha: float                      # level
+    message: str = ""                 # after an interrupt: how many groups there are results for
 
     @property
     def reject(self):
@@ -66,15 +67,23 @@ def compare_groups(groups, reference, *, correction="holm", alpha=0.05, rng=None
     - rng : None, int or numpy Generator.
     - options : those of `kms_test`. With "holm" and B resamples no adjusted p-value can be below G / (B + 1).
 
-    Raises `ValueError` or `TypeError` that names the argument, or the group, whose rows are called `x`."""
+    Ctrl-C ends it with the groups that are done. Raises `ValueError` or `TypeError` that names the argument, or the group, whose rows are called `x`."""
     if not isinstance(groups, Mapping) or not groups: raise TypeError(f"`groups` must be a mapping from names to samples with at least one entry, got {type(groups).__name__}")
     if isinstance(reference, str): raise TypeError(f"`reference` must be a sample, got the string {reference!r}: to use a group, pass its rows and leave it out of `groups`")
     rng, tests = as_generator(rng), []
     adjusted_pvalues([1], correction)                                     # a wrong one is refused before the work
     for name, sample in groups.items():
         try: tests.append(kms_test(sample, reference, alpha=alpha, rng=int(rng.integers(2**32)), **options))
-        except (TypeError, ValueError) as error: raise type(error)(f"group {name!r}: {str(error).replace('`y`', '`reference`')}") from None
-    return GroupsResult(tuple(groups), tuple(tests), adjusted_pvalues([t.pvalue for t in tests], correction), correction, float(alpha))
+        except KeyboardInterrupt:
+            if not tests: raise
+            break
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError                     # a kernel may raise any kind of them
+            raise kind(f"group {name!r}: {str(error).replace('`y`', '`reference`')}") from None
+        if "interrupted" in tests[-1].message: break
+    G, done = len(groups), len(tests)
+    adjusted = adjusted_pvalues([t.pvalue for t in tests] + [1.0] * (G - done), correction)[:done]      # groups without a test count as tested
+    return GroupsResult(tuple(groups)[:done], tuple(tests), adjusted, correction, float(alpha), f"interrupted after {done} of {G} groups" * (done < G))
 
 # %% ../nbs/07c_groups.ipynb #62f96443
 def interval_means(v, w):
@@ -132,10 +141,12 @@ class Monitor:
         self.window, self.horizon, self.block, n_streams = _positive(window, "window", 2), _positive(horizon, "horizon"), _positive(block, "block"), _positive(n_streams, "n_streams")
         if not isinstance(alpha, numbers.Real) or not 0 < alpha < 1: raise ValueError(f"`alpha` must lie in (0, 1), got {alpha!r}")
         if self.horizon < self.window: raise ValueError(f"`horizon` must be at least `window`, got {horizon} and {window}")
-        if (n_streams + 1) * alpha < 1: raise ValueError(f"`n_streams` must be at least 1 / `alpha` - 1 = {1 / alpha - 1:.0f}, got {n_streams}")
+        alpha = float(alpha)
+        self._rank = int(np.floor(alpha * (n_streams + 1) * (1 + 1e-12)))            # 49 / 49 is one
+        if self._rank < 1: raise ValueError(f"`n_streams` must be at least 1 / `alpha` - 1 = {np.ceil(1 / alpha - 1):.0f}, got {n_streams}")
         if kernels is not None and not (isinstance(kernels, (tuple, list)) and kernels): raise ValueError(f"`kernels` must be a sequence of kernels or None, got {kernels!r}")
         if len(R) < 2 * max(self.window, self.block): raise ValueError(f"`reference` needs at least {2 * max(self.window, self.block)} rows, twice `window` and `block`, got {len(R)}")
-        self.alpha, rng = float(alpha), as_generator(rng)
+        self.alpha, self._names, rng = alpha, _columns(reference), as_generator(rng)
         half = len(R) // 2
         order = rng.permutation(len(R)) if block == 1 else np.arange(len(R))
         first, second = R[order[:half]], R[order[half:]]
@@ -152,10 +163,12 @@ class Monitor:
             values.append(np.concatenate([member.statistics(L[i], f[i]) for member, (L, f) in zip(self._members, features)]))
         values = np.array(values)                                        # (streams, members, windows)
         self._middle = np.median(values, axis=(0, 2))[:, None]
-        spread = np.quantile(values, .95, axis=(0, 2))[:, None] - self._middle
-        self._unit = np.where(spread > 1e-9 * np.abs(self._middle), spread, np.inf)
+        spread, widest = (high[:, None] - self._middle for high in (np.quantile(values, .95, axis=(0, 2)), values.max((0, 2))))
+        rounding = 1e-9 * np.maximum(np.abs(self._middle), 1e-3)
+        self._unit = np.where(spread > rounding, spread, np.where(widest > rounding, widest, np.inf))      # discrete rows: their largest deviation
+        if np.isinf(self._unit).all(): raise ValueError("`reference` has too little variation to compare a window with: to every kernel the rows of its second half are alike")
         maxima = np.sort([self._standardise(v).max() for v in values])
-        self.threshold = float(maxima[-int(np.floor(self.alpha * (n_streams + 1)))])
+        self.threshold = float(maxima[-self._rank])
 
     def _standardise(self, values): return (values - self._middle) / self._unit
 
@@ -163,6 +176,7 @@ class Monitor:
         "The window's statistic along a stream (T, d), T >= window: a `ChangeResult`."
         Y = as_sample(stream, "stream")
         if len(Y) < self.window: raise ValueError(f"`stream` needs at least `window` = {self.window} rows, got {len(Y)}")
+        _same_columns(self._names, _columns(stream), "reference", "stream")
         if Y.shape[1] != self._members[0].kernel.points.shape[1]: raise ValueError(f"`stream` has {Y.shape[1]} columns, `reference` {self._members[0].kernel.points.shape[1]}")
         z = self._standardise(np.concatenate([member.statistics(*member.features(Y)) for member in self._members]))
         statistic = z.max(0)
@@ -184,7 +198,8 @@ class _Windows:
     def features(self, z):
         "Centred features (k, r) and depth (k,) of new rows z (k, d)."
         K = self.kernel
-        L = np.concatenate([K.kernel(z[i:i + 5000], K.points) for i in range(0, len(z), 5000)]) @ K.map / K.unit - K.center
+        blocks = [z[i:i + 5000] for i in range(0, len(z), 5000)]
+        L = np.concatenate([_checked(K.kernel(block, K.points), (len(block), len(K.points))) for block in blocks]) @ K.map / K.unit - K.center
         return L, self._depth(L)
 
     def statistics(self, L, f):

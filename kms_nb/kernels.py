@@ -38,7 +38,7 @@ def _masked(x, name):
     "ValueError for masked values, also in a list of masked rows, which numpy would take at face value."
     rows = x if isinstance(x, (list, tuple)) else [x]
     count = sum(int(np.ma.count_masked(r)) for r in rows if np.ma.is_masked(r))
-    count += sum(v is np.ma.masked for r in rows if isinstance(r, (list, tuple)) for v in r)
+    count += sum(v is np.ma.masked for r in rows if isinstance(r, (list, tuple)) for v in r) + sum(r is np.ma.masked for r in rows if len(rows) > 1)
     if count: raise ValueError(f"`{name}` has {count} masked values: fill or drop them first")
 
 def _flat(x, name):
@@ -59,13 +59,16 @@ def _numeric(x, name):
     except ValueError: raise ValueError(f"`{name}` must be a rectangular table of numbers; its rows have different lengths") from None
     if x.dtype == object:
         if any(isinstance(v, (str, bytes)) for v in x.flat): raise TypeError(f"`{name}` must be numeric, but it contains text")
-        try: x = x.astype(np.float64)
+        try: x = np.where(np.vectorize(lambda v: type(v).__name__ == "NAType", otypes=[bool])(x), np.nan, x).astype(np.float64)          # pandas.NA; None becomes nan by itself
         except (TypeError, ValueError): raise TypeError(f"`{name}` must be numeric, got objects that are not numbers") from None
         except OverflowError: raise ValueError(f"`{name}` has whole numbers too large for double precision") from None
     if x.dtype.kind not in "biuf": raise TypeError(f"`{name}` must be numeric, got dtype {x.dtype}")
     if x.size == 0: raise ValueError(f"`{name}` is empty: shape {x.shape}")
     if x.ndim != 2: raise ValueError(f"`{name}` must have two dimensions (rows, features), got shape {x.shape}{_flat(given, name)}")
-    with np.errstate(over="ignore"): return np.ascontiguousarray(x, dtype=np.float64)
+    with np.errstate(over="ignore"): z = np.ascontiguousarray(x, dtype=np.float64)
+    if x.dtype.kind in "iu" and np.abs(z).max() > 2 ** 53 and any(len(np.unique(u)) < len(np.unique(v)) for u, v in zip(z.T, x.T)):
+        raise ValueError(f"`{name}` has whole numbers beyond 2^53 that differ by too little for double precision: subtract a constant first")
+    return z
 
 # %% ../nbs/00_kernels.ipynb #4825d3a2
 def _frame_values(x, name):
@@ -74,6 +77,16 @@ def _frame_values(x, name):
     if wrong: raise TypeError(f"`{name}` must be numeric; column {', '.join(map(repr, wrong[:5]))} is not")
     return x.to_numpy(dtype=np.float64, na_value=np.nan)
 
+def _columns(x):
+    "The names of the columns of a data frame, as a list; None for anything else."
+    return x.columns.tolist() if hasattr(x, "iloc") and hasattr(x, "columns") else None
+
+def _same_columns(a, b, first="x", second="y"):
+    "ValueError at the first different name in two lists of column names; None passes, and so do lists of different lengths."
+    if a is None or b is None or len(a) != len(b): return
+    for c, d in zip(a, b):
+        if repr(c) != repr(d) and hash(c) != hash(d): raise ValueError(f"`{second}` has the column {d!r} where `{first}` has {c!r}: give both the same columns in the same order")
+
 def as_pair(x, y):
     "Two samples x (n, d) and y (m, d) with the same features, checked by `as_sample`. Raises `ValueError` when their columns differ."
     x, y = _numeric_pair(x, y)
@@ -81,9 +94,7 @@ def as_pair(x, y):
 
 def _numeric_pair(x, y):
     "The same before missing and infinite values are refused."
-    if hasattr(x, "iloc") and hasattr(y, "iloc") and hasattr(x, "columns") and hasattr(y, "columns") and len(x.columns) == len(y.columns):
-        for c, d in zip(x.columns, y.columns):
-            if c != d and (c == c or d == d): raise ValueError(f"`y` has the column {d!r} where `x` has {c!r}: give both the same columns in the same order")
+    _same_columns(_columns(x), _columns(y))
     x, y = _numeric(x, "x"), _numeric(y, "y")
     if x.shape[1] != y.shape[1]: raise ValueError(f"`y` has {y.shape[1]} columns, but `x` has {x.shape[1]}")
     return x, y
@@ -97,10 +108,11 @@ def as_weights(w, n, name="weights"):
 
     Raises `TypeError` for weights that are not numbers, and `ValueError` for a wrong length, negative or non-finite entries, or a sum of zero."""
     if w is None: return np.full(n, 1 / n)
-    if np.ma.is_masked(w): raise ValueError(f"`{name}` has masked values")
-    w = np.asarray(w)
+    _masked(w, name)
+    try: w = np.asarray(w)
+    except ValueError: raise ValueError(f"`{name}` must be a sequence of numbers") from None
     if w.dtype.kind not in "biuf": raise TypeError(f"`{name}` must be numeric, got dtype {w.dtype}")
-    w = w.astype(np.float64)
+    with np.errstate(over="ignore"): w = w.astype(np.float64)
     if w.shape != (n,): raise ValueError(f"`{name}` must have shape ({n},), one weight per row, got {w.shape}")
     if not np.isfinite(w).all() or (w < 0).any(): raise ValueError(f"`{name}` must be finite and not negative")
     if not w.max() > 0: raise ValueError(f"`{name}` must not sum to zero")
@@ -131,17 +143,23 @@ def as_weighted_pair(x, y, x_weights=None, y_weights=None, nan_policy="raise"):
 def _bandwidth(s):
     "The bandwidth as a float; ValueError unless it is a positive finite number, large enough to divide by."
     if isinstance(s, (bool, np.bool_)) or not isinstance(s, numbers.Real): raise ValueError(f"`bandwidth` must be a positive finite number, got {s!r}")
-    if not 1e-300 <= s <= 1.7e308: raise ValueError(f"`bandwidth` must be a positive finite number of at least 1e-300, got {s!r}")
+    if not 1e-300 <= s < np.inf: raise ValueError(f"`bandwidth` must be a positive finite number of at least 1e-300, got {s!r}")
     return float(s)
 
 def _scaled_distances(x, y, s, metric):
-    "Distances of the rows of x (n, d) and y (m, d) in units of s, infinite beyond 1e308; dividing first avoids overflow for data of extreme scale."
+    """Distances of the rows of x (n, d) and y (m, d) in units of s, infinite beyond 1e308.
+
+    Data of extreme scale are divided first, or their squares would overflow; by a power of two, so that differences of numbers far from zero are not rounded."""
     x = as_sample(x, "x")
     y = x if y is None else as_sample(y, "y")
     if x.shape[1] != y.shape[1]: raise ValueError(f"`y` has {y.shape[1]} columns, but `x` has {x.shape[1]}")
-    unit = max(s, x.max() / 1e300, -x.min() / 1e300, y.max() / 1e300, -y.min() / 1e300)
-    if unit == s: return cdist(x / s, y / s, metric)
-    with np.errstate(over="ignore"): return (cdist(x / unit, y / unit) * (unit / s)) ** (2 if metric == "sqeuclidean" else 1)
+    largest = float(max(x.max(), -x.min(), y.max(), -y.min()))
+    unit = 2.0 ** np.floor(np.log2(max(s, largest / 1e300)))
+    D = cdist(x / unit, y / unit, metric)
+    with np.errstate(over="ignore"):
+        if unit / s > 2: return (np.sqrt(D) * (unit / s)) ** 2 if metric == "sqeuclidean" else D * (unit / s)     # 0 times an infinite square would be nan
+        D *= (unit / s) ** (2 if metric == "sqeuclidean" else 1)
+    return D
 
 # %% ../nbs/00_kernels.ipynb #91b78d7b
 @dataclass(frozen=True)
@@ -213,7 +231,9 @@ class RandomFourier:
 
     def __post_init__(self):
         object.__setattr__(self, "bandwidth", _bandwidth(self.bandwidth))
-        if not isinstance(self.n_frequencies, numbers.Integral) or self.n_frequencies < 1: raise ValueError(f"`n_frequencies` must be a positive integer, got {self.n_frequencies!r}")
+        for name, least in (("n_frequencies", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least: raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}")
 
     def features(self, z):
         "The features (k, 2 n_frequencies) of z (k, d), whose inner products are the kernel."
@@ -224,8 +244,11 @@ class RandomFourier:
 
     def __call__(self, x, y=None):
         "Gram matrix (n, m) of samples x (n, d) and y (m, d); y=None means y = x."
-        x = self.features(x)
-        return x @ (x if y is None else self.features(y)).T
+        x = as_sample(x, "x")
+        y = x if y is None else as_sample(y, "y")
+        low, high = np.minimum(x.min(0), y.min(0)), np.maximum(x.max(0), y.max(0))
+        nearest = np.maximum(low, 0) + np.minimum(high, 0)                             # to zero, of columns on one side of it: subtracting it loses nothing, and cosines of large numbers would
+        return self.features(x - nearest) @ self.features(y - nearest).T
 
     def bound(self, x):
         "The constant A of Theorem 3.1: sqrt(k(x, x)) <= A for every x. Here 1."
@@ -269,7 +292,7 @@ def row_distances(z):
     half = z / 2 - np.partition(z, len(z) // 2, axis=0)[len(z) // 2] / 2              # differences of numbers near 1e308 would overflow
     far = np.abs(half).max(1)
     for typical in (np.median, np.max):
-        unit = 2.0 ** np.floor(np.log2(typical(far[far > 0]))) if far.any() else 1.0  # a power of two rounds nothing
+        unit = 2.0 ** min(np.floor(np.log2(typical(far[far > 0]))), 1022) if far.any() else 1.0      # a power of two rounds nothing
         with np.errstate(over="ignore"): d = pdist(half / unit)
         d[np.isnan(d)] = np.inf                                                       # both rows are infinitely far away
         if 2 * np.isinf(d).sum() < (d > 0).sum(): break
@@ -291,7 +314,7 @@ def median_bandwidth(x, y=None, *, max_points=4000):
     if len(z) > max_points: z = z[:: -(-len(z) // max_points)]
     d, unit = row_distances(z)
     if not d.any(): return 1.0
-    with np.errstate(over="ignore"): return float(min((np.median(d) or np.median(d[d > 0])) * unit, np.finfo(float).max))
+    with np.errstate(over="ignore"): return float(np.clip((np.median(d) or np.median(d[d > 0])) * unit, 1e-300, 1.7e308))
 
 # %% ../nbs/00_kernels.ipynb #3025c6a4
 NAMES = {"gaussian": Gaussian, "laplace": Laplace, "linear": Linear}
@@ -314,6 +337,7 @@ def as_kernel(kernel, x, y=None):
 # %% ../nbs/00_kernels.ipynb #81420a28
 def _checked(K, shape):
     "What a kernel returned, as an array; ValueError unless it is a dense matrix of real finite numbers of this shape."
+    if np.ma.is_masked(K): raise ValueError("`kernel` returned masked values")
     K = np.asarray(K)
     if K.shape != shape: raise ValueError(f"`kernel` must return a dense {shape} matrix, one entry for each pair of rows; got shape {K.shape}")
     if K.dtype.kind not in "biuf": raise ValueError(f"`kernel` must return real numbers, got dtype {K.dtype}")
@@ -382,8 +406,8 @@ def gram_matrix(kernel, z):
 
     Raises `ValueError` when the kernel returns a wrong shape, values that are not finite or beyond 1e300 or all below 1e-300, an asymmetric matrix or a negative diagonal."""
     K = _checked(kernel(z, z), (len(z), len(z)))
-    eps = np.finfo(K.dtype if K.dtype.kind == "f" else float).eps
-    K = K.astype(np.float64)
+    eps = max(np.finfo(float).eps, float(np.finfo(K.dtype if K.dtype.kind == "f" else float).eps))
+    with np.errstate(over="ignore"): K = _checked(K.astype(np.float64), K.shape)
     largest = np.abs(K).max()
     if largest and not 1e-300 < largest < 1e300: raise ValueError(f"`kernel` returned values up to {largest:.0e} in size, too far from one to be multiplied with each other: scale it by a constant")
     if np.abs(K - K.T).max() > 1e-5 * largest: raise ValueError("`kernel` returned an asymmetric Gram matrix")

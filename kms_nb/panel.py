@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['EXACT_GRAM', 'LANDMARKS', 'RANK', 'RIDGE', 'STATISTICS', 'SHARES', 'permutation_pvalue', 'permutation_threshold',
-           'relabellings', 'in_blocks', 'pooled_order', 'tied_first', 'data_generator', 'as_strata',
+           'relabellings', 'in_blocks', 'pooled_order', 'tied_first', 'data_generator', 'as_strata', 'check_resamples',
            'in_canonical_order', 'panel_kernels', 'PooledKernel', 'pooled_kernel', 'labelled_distances',
            'mean_statistic', 'discriminant_statistic', 'depth_statistic', 'scale_statistic', 'covariance_statistic',
            'member_direction', 'panel_weights', 'combined', 'scores', 'Member', 'PanelResult', 'panel_statistics',
@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial.distance import squareform
 from scipy.special import log_ndtr
-from .kernels import Gaussian, Laplace, Linear, Witness, as_pair, gram_matrix, row_distances, _checked
+from .kernels import Gaussian, Laplace, Linear, Witness, as_pair, check_memory, gram_matrix, row_distances, _checked
 from .transport import quantile_pieces
 from .mirror import _progress_bar
 from .distance import as_generator
@@ -77,11 +77,14 @@ def tied_first(labels, z):
     "Labels (B, N) of sorted rows z (N, d), with the true entries first within each run of equal rows; for equal sizes the same for a labelling and its complement."
     run = np.cumsum(np.append(False, (z[1:] != z[:-1]).any(1)))
     first = lambda l: l if run[-1] == len(z) - 1 else np.take_along_axis(l, np.argsort(2 * run + ~l, axis=1, kind="stable"), axis=1)
-    labels = first(labels)
-    if 2 * labels[0].sum() < len(z): return labels
-    other = first(~labels)                                              # of a labelling and its complement the one that has a true entry first
-    swap = np.take_along_axis(other, (labels != other).argmax(1)[:, None], axis=1)
-    return np.where(swap, other, labels)
+    def canonical(labels):
+        labels = first(labels)
+        if 2 * labels[0].sum() < len(z): return labels
+        other = first(~labels)                                          # of a labelling and its complement the one that has a true entry first
+        swap = np.take_along_axis(other, (labels != other).argmax(1)[:, None], axis=1)
+        return np.where(swap, other, labels)
+    step = max(1, 4_000_000 // len(z))
+    return np.concatenate([canonical(labels[b:b + step]) for b in range(0, len(labels), step)])
 
 def data_generator(rng, z, codes=None):
     """A numpy Generator from None, a Generator, or an integer together with a hash of the sorted pooled rows z (N, d) and their strata (N,).
@@ -100,16 +103,23 @@ def as_strata(strata, n, m):
     "Strata of both samples as integers (n + m,) from a pair of sequences (n,) and (m,); None stays None. Raises ValueError if they do not fit or leave nothing to permute."
     if strata is None: return None
     if not isinstance(strata, (tuple, list)) or len(strata) != 2: raise ValueError("`strata` must be a pair (x_strata, y_strata) with one entry for each row of `x` and of `y`")
-    parts = [np.asarray(s) for s in strata]
+    try: parts = [np.asarray(s) for s in strata]
+    except ValueError: raise ValueError("`strata` must be a pair of sequences of numbers or strings") from None
     for part, size, name in zip(parts, (n, m), "xy"):
         if part.shape != (size,): raise ValueError(f"`strata` must have one entry for each of the {size} rows of `{name}`, got shape {part.shape}")
-    if not all(part.dtype.kind in "biufUS" or part.dtype == object for part in parts): raise ValueError("`strata` must hold numbers or strings")
-    if any(v is None or v != v for part in parts for v in part.tolist()): raise ValueError("`strata` has missing values")
-    names = sorted({(type(v).__name__, v) if not isinstance(v, numbers.Number) else ("", v) for part in parts for v in part.tolist()})
-    number = {name: i for i, name in enumerate(names)}
-    codes = np.array([number[("", v) if isinstance(v, numbers.Number) else (type(v).__name__, v)] for part in parts for v in part.tolist()])
+    values = [v for part in parts for v in part.tolist()]
+    if any(np.ma.is_masked(s) for s in strata) or any(v is None or v is np.ma.masked or isinstance(v, float) and v != v or type(v).__name__ in ("NAType", "NaTType") for v in values): raise ValueError("`strata` has missing values")
+    if not all(isinstance(v, (str, bytes)) or isinstance(v, numbers.Real) for v in values): raise ValueError("`strata` must hold numbers or strings")
+    values = [("", v) if isinstance(v, numbers.Real) else (type(v).__name__, v) for v in values]           # numbers and strings cannot be compared
+    number = {v: i for i, v in enumerate(sorted(set(values)))}
+    codes = np.array([number[v] for v in values])
     if not np.intersect1d(codes[:n], codes[n:]).size: raise ValueError("`strata` leaves nothing to permute: no stratum has rows of both `x` and `y`")
     return codes
+
+def check_resamples(n_resamples, N, n_kernels, per_row=3):
+    "ValueError when relabellings of N pooled rows, of which per_row bytes are kept for each row, or the features of n_kernels kernels would not fit into memory."
+    check_memory(per_row * (n_resamples + 1) * N, f"{n_resamples} relabellings of {N} rows", "set fewer `n_resamples`, or subsample `x` and `y`")
+    check_memory(8 * N * (min(N, LANDMARKS) + 2 * RANK * (n_kernels + 1)), f"the features of {N} rows under {n_kernels} kernel{'s' * (n_kernels > 1)}", "subsample `x` and `y`")
 
 def in_canonical_order(x, y, strata=None):
     "Both samples with sorted rows, the smaller one first (fewer rows; then lexicographically), the strata (n + m,) in the same order, and whether the samples were exchanged."
@@ -135,7 +145,7 @@ def panel_kernels(z, n_kernels=5, *, rng=None, max_points=1000):
     near = np.median(near[near > 0]) if near.any() else median
     squares = np.geomspace(max(min(near / 2, .05 * median), 1e-8 * median), median, n_kernels)
     squares[-1] = 4 * median
-    return tuple(Gaussian(float(max(unit * np.sqrt(s / 2), 1e-300))) for s in squares)
+    with np.errstate(over="ignore"): return tuple(Gaussian(s) for s in np.clip(unit * np.sqrt(squares / 2), 1e-300, 1.7e308))
 
 # %% ../nbs/06b_panel.ipynb #8724d844
 EXACT_GRAM = 1000          # rows up to which the whole Gram matrix is kept
@@ -193,7 +203,7 @@ def pooled_kernel(kernel, z, rng, rank=RANK):
     N = len(z)
     if isinstance(kernel, Linear): z = _centred(z)
     full, chosen = N <= EXACT_GRAM, np.arange(N) if N <= LANDMARKS else np.sort(rng.choice(N, LANDMARKS, replace=False))
-    if not isinstance(kernel, (Gaussian, Laplace, Linear)): gram_matrix(kernel, z[chosen])         # refuses what is no kernel
+    rounding = 0.0 if isinstance(kernel, (Gaussian, Laplace, Linear)) else gram_matrix(kernel, z[chosen])[1]         # refuses what is no kernel
     K = _checked(kernel(z, z if full else z[chosen]), (N, N if full else len(chosen))).astype(float)
     C = K[:, chosen] if full else K                                     # a copy
     size = np.diag(C[chosen]).max() or 1.0
@@ -201,7 +211,7 @@ def pooled_kernel(kernel, z, rng, rank=RANK):
     keep = w > 1e-10 * max(w[-1], 0)
     A = Q[:, keep] / np.sqrt(w[keep])
     L = C / size @ A
-    if np.diag(C[chosen] / size - L[chosen] @ L[chosen].T).min() < -1e-6: raise ValueError("`kernel` returned a Gram matrix that is not positive semidefinite")
+    if np.diag(C[chosen] / size - L[chosen] @ L[chosen].T).min() < -1e-5 - 100 * rounding / size: raise ValueError("`kernel` returned a Gram matrix that is not positive semidefinite")
     center = L.mean(0)
     f, square = (K.mean(1) / size, K.mean() / size) if full else (L @ center, center @ center)
     depth = f / np.sqrt(square) if square > 1e-12 else np.zeros(N)     # the linear kernel's centred mean embedding is zero
@@ -215,11 +225,13 @@ def labelled_distances(s, labels, p=2):
     n = int(labels[0].sum())
     values = np.broadcast_to(s, labels.shape)
     U, V = values[labels].reshape(B, n), values[~labels].reshape(B, N - n)
-    if n == N - n: cost = (np.abs(U - V) ** p).mean(1)
+    if n == N - n: gap, mass = np.abs(U - V), np.full(n, 1 / n)
     else:
         rows, cols, mass = quantile_pieces(np.full(n, 1 / n), np.full(N - n, 1 / (N - n)))
-        cost = np.abs(U[:, rows] - V[:, cols]) ** p @ mass
-    return cost ** (1 / p)
+        gap = np.abs(U[:, rows] - V[:, cols])
+    if p <= 2: return (gap ** p @ mass) ** (1 / p)
+    largest = gap.max(1)                                                # high powers leave the range of floats
+    return largest * ((gap / np.where(largest > 0, largest, 1)[:, None]) ** p @ mass) ** (1 / p)
 
 def _signed(labels):
     "Weights 1/n and -1/m for labels (B, N), n true entries in each row."
@@ -356,6 +368,7 @@ def witness_panel(x, y, *, kernels=None, n_resamples=999, strata=None, rng=None,
     z, labels, codes = z[order], labels[order], None if codes is None else codes[order]
     rng = data_generator(rng, z, codes)
     kernels = panel_kernels(z, rng=rng) if kernels is None else tuple(kernels)
+    check_resamples(n_resamples, len(z), len(kernels))
     L = tied_first(relabellings(labels, int(n_resamples), rng, codes), z)
     return _panel_result(kernels, *panel_statistics(z, L, kernels, rng, max_seconds=max_seconds, progress=progress), z, labels, swapped, rng)
 

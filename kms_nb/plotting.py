@@ -36,6 +36,12 @@ def _finite(values, name, ndim=1):
     if bad: raise ValueError(f"`{name}` has {bad} missing or infinite values")
     return values
 
+def _named(names, d):
+    "The names of d features as plain strings, in which a dollar sign starts no mathematics; None: numbered. ValueError for another number of them."
+    names = [f"feature {j}" for j in range(d)] if names is None else [str(name).replace("$", r"\$") for name in names]
+    if len(names) != d: raise ValueError(f"`names` has {len(names)} entries for {d} features")
+    return names
+
 def _unit(*arrays):
     "A power of ten that brings values of extreme size to about one, and how an axis label says so: 1 and nothing for usual sizes."
     largest = max(np.abs(a).max() for a in arrays)
@@ -113,7 +119,7 @@ def plot_witness(projector, x, y, ax=None, labels=("x", "y"), names=None):
     x, y = _finite(x, "x", 2), _finite(y, "y", 2)
     n, d = x.shape
     if y.shape[1] != d: raise ValueError(f"`y` has {y.shape[1]} columns, but `x` has {d}")
-    z, names, ax = np.vstack([x, y]), [f"feature {j}" for j in range(d)] if names is None else list(names), _axes(ax)
+    z, names, ax = np.vstack([x, y]), _named(names, d), _axes(ax)
     values = _finite(projector(z), "projector")
     chosen = list(range(d)) if d <= 2 else list(leading_features(values, z))
     units, shown = zip(*(_unit(z[:, j]) for j in chosen))
@@ -185,11 +191,10 @@ def plot_features(effects, ax=None, names=None, most=12):
 
     Raises ValueError for effects that are empty, missing or infinite."""
     effects = _finite(effects, "effects")
-    names = [f"feature {j}" for j in range(len(effects))] if names is None else list(names)
-    if len(names) != len(effects): raise ValueError(f"`names` has {len(names)} entries for {len(effects)} features")
+    names = _named(names, len(effects))
     unit, shown = _unit(effects)
     order, ax = np.argsort(-effects, kind="stable")[:most][::-1], _axes(ax)
-    ax.barh([str(names[j]) for j in order] if len(set(names)) == len(names) else np.arange(len(order)), effects[order] / unit, color="0.6")
-    if len(set(names)) < len(names): ax.set_yticks(np.arange(len(order)), [str(names[j]) for j in order])
+    ax.barh(np.arange(len(order)), effects[order] / unit, color="0.6")
+    ax.set_yticks(np.arange(len(order)), [names[j] for j in order])
     ax.set(xlabel="change of the witness per standard deviation" + shown)
     return ax

@@ -6,6 +6,7 @@
 __all__ = ['KMSProjector']
 
 # %% ../nbs/07b_projector.ipynb #0f026ad0
+import re
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
@@ -33,7 +34,7 @@ class KMSProjector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     - p : float. Order of the Wasserstein distance, at least 1.
     - kernel : kernel, str or None. As in `kms_distance`; a name or None (a Gaussian) takes the median bandwidth of the rows seen in `fit`.
-    - method, tol, max_iter, n_features : as in `kms_distance`.
+    - method, tol, max_iter, n_features, max_seconds : as in `kms_distance`.
     - random_state : None, int or RandomState. For starting points and Nystroem features; None means a fixed seed.
 
     Attributes after `fit`:
@@ -43,8 +44,8 @@ class KMSProjector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - projector_ : `Witness`. The witness, result_.projector, larger on the rows of classes_[1].
     - n_iter_, n_features_in_ : int; and, for data frames, feature_names_in_ : array (d,)."""
 
-    def __init__(self, p=2, kernel=None, *, method="auto", tol=1e-3, max_iter=None, n_features=None, random_state=None):
-        self.p, self.kernel, self.method, self.tol, self.max_iter, self.n_features, self.random_state = p, kernel, method, tol, max_iter, n_features, random_state
+    def __init__(self, p=2, kernel=None, *, method="auto", tol=1e-3, max_iter=None, n_features=None, max_seconds=None, random_state=None):
+        self.p, self.kernel, self.method, self.tol, self.max_iter, self.n_features, self.max_seconds, self.random_state = p, kernel, method, tol, max_iter, n_features, max_seconds, random_state
 
     def fit(self, X, y):
         """Fit the witness; returns the estimator itself.
@@ -59,8 +60,9 @@ class KMSProjector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.classes_ = np.unique(y)
         if len(self.classes_) != 2: raise ValueError(f"`y` must have exactly 2 classes, got {len(self.classes_)} class{'es' * (len(self.classes_) != 1)}: only binary classification is supported")
         rng = None if self.random_state is None else int(check_random_state(self.random_state).randint(2 ** 31 - 1))
-        self.result_ = kms_distance(X[y == self.classes_[1]], X[y == self.classes_[0]], p=self.p, kernel=self.kernel, method=self.method, tol=self.tol,
-                                    max_iter=self.max_iter, n_features=self.n_features, rng=rng)
+        try: self.result_ = kms_distance(X[y == self.classes_[1]], X[y == self.classes_[0]], p=self.p, kernel=self.kernel, method=self.method, tol=self.tol,
+                                         max_iter=self.max_iter, n_features=self.n_features, max_seconds=self.max_seconds, rng=rng)
+        except ValueError as error: raise ValueError(re.sub("`x` (and|or) `y`", "`X`", str(error))) from None           # the samples are one table here
         self.projector_, self.n_iter_, self._n_features_out = self.result_.projector, self.result_.n_iter, 1
         return self
 

@@ -10,26 +10,30 @@ __all__ = ['METHODS', 'permutation_null', 'split_halves', 'split_strata', 'proje
 # %% ../nbs/07_testing.ipynb #45c41fba
 from dataclasses import dataclass
 import numbers
+import time
 import numpy as np
 from .kernels import Witness, as_pair, as_weighted_pair, _numeric_pair
 from .bounds import critical_value
 from .transport import quantile_pieces, sorted_coupling, wasserstein_1d
 from .distance import _check_options, as_generator, as_kernel, kms_distance
-from .panel import (as_strata, data_generator, in_blocks, in_canonical_order, labelled_distances, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
+from .panel import (as_strata, check_resamples, data_generator, in_blocks, in_canonical_order, labelled_distances, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
                          tied_first, witness_panel)
 
 # %% ../nbs/07_testing.ipynb #8728126d
 def permutation_null(u, v, n_resamples, rng, p=2, strata=None):
     """W_p of projected samples u (n,) and v (m,), and its values for n_resamples random relabellings, within strata (n + m,) if given; computed in blocks of bounded memory."""
+    return _permutation_null(u, v, n_resamples, rng, p, strata)[:2]
+
+def _permutation_null(u, v, n_resamples, rng, p, strata, **options):
+    "The same, and why it ended early. options: `in_blocks`."
     pooled = np.concatenate([u, v])
     order = np.argsort(pooled, kind="stable")
     s, observed = pooled[order], order < len(u)
     strata = None if strata is None else strata[order]
     size = np.abs(s - s.mean()).max() or 1.0                         # units near the limits of floats must not overflow in a power
     s = (s - s.mean()) / size
-    block = max(1, 4_000_000 // len(s))
-    null = [labelled_distances(s, relabellings(observed, min(block, n_resamples - i), rng, strata)[1:], p) for i in range(0, n_resamples, block)]
-    return float(labelled_distances(s, observed[None], p)[0] * size), np.concatenate(null) * size
+    null, stopped = in_blocks(lambda b: labelled_distances(s, relabellings(observed, b.stop - b.start, rng, strata)[1:], p), n_resamples, max(1, min(10_000, 4_000_000 // len(s))), **options)
+    return float(labelled_distances(s, observed[None], p)[0] * size), np.concatenate(null) * size, stopped
 
 # %% ../nbs/07_testing.ipynb #0fe7b220
 def split_halves(x, y, rng):
@@ -89,9 +93,10 @@ def ascend_resampled(L, rows_x, rows_y, omega, p=2, n_steps=20):
 
 def resampled_distances(K, rows_x, rows_y, p=2):
     "The best of both starts for each resample of a `PooledKernel`: W_p (B,) and unit vectors (B, r)."
-    starts = K.values[rows_x].mean(1) - K.values[rows_y].mean(1), np.tile(K.center, (len(rows_x), 1))
-    (f, omega), (g, other) = (ascend_resampled(K.values, rows_x, rows_y, start, p) for start in starts)
-    return np.maximum(f, g) ** (1 / p), np.where((f >= g)[:, None], omega, other)
+    L = K.values / 2                                                    # displacements of at most one, for high powers
+    starts = L[rows_x].mean(1) - L[rows_y].mean(1), np.tile(K.center, (len(rows_x), 1))
+    (f, omega), (g, other) = (ascend_resampled(L, rows_x, rows_y, start, p) for start in starts)
+    return 2 * np.maximum(f, g) ** (1 / p), np.where((f >= g)[:, None], omega, other)
 
 # %% ../nbs/07_testing.ipynb #fe453626
 def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, replace=False, **options):
@@ -99,12 +104,14 @@ def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, replace=False, **o
     z, n = np.vstack([x, y]), len(x)
     order = pooled_order(z, codes)
     z, first, codes = z[order], order < n, None if codes is None else codes[order]
+    check_resamples(n_resamples, len(z), 1, 8 if replace else 3)
     K = pooled_kernel(kernel, z, rng)
-    if replace: rows_x, rows_y = (np.vstack([np.flatnonzero(own), rng.integers(len(z), size=(n_resamples, own.sum()))]) for own in (first, ~first))
-    else:
-        labels = tied_first(relabellings(first, n_resamples, rng, codes), z)
-        rows_x, rows_y = (np.nonzero(side)[1].reshape(len(side), -1) for side in (labels, ~labels))
-    found, stopped = in_blocks(lambda b: resampled_distances(K, rows_x[b], rows_y[b], p), len(rows_x), max(1, min(100, 1_000_000 // len(z))), **options)
+    if replace: rows = [np.vstack([np.flatnonzero(own), rng.integers(len(z), size=(n_resamples, own.sum()))]) for own in (first, ~first)]
+    else: labels = tied_first(relabellings(first, n_resamples, rng, codes), z)
+    def search(b):
+        sides = (side[b] for side in rows) if replace else (np.nonzero(side)[1].reshape(len(side), -1) for side in (labels[b], ~labels[b]))
+        return resampled_distances(K, *sides, p)
+    found, stopped = in_blocks(search, n_resamples + 1, max(1, min(100, 1_000_000 // len(z))), **options)
     values, omega = np.concatenate([f for f, _ in found]) * K.unit, found[0][1][0]
     if (K.values[first] @ omega).mean() < (K.values[~first] @ omega).mean(): omega = -omega
     return float(values[0]), values[1:], K.witness(omega), stopped
@@ -132,8 +139,9 @@ def feature_effects(f, x, y, max_rows=500):
     effects = np.zeros(z.shape[1])
     for j in np.flatnonzero(sd > 0):
         step = np.zeros(z.shape[1])
-        step[j] = 1e-3 * sd[j]
-        effects[j] = np.abs(f(z + step) - f(z - step)).mean() / 2e-3
+        step[j] = max(1e-3 * sd[j], 4 * np.spacing(unit[j]))              # far from zero numbers are coarse
+        up, down = z + step, z - step
+        effects[j] = np.abs((f(up) - f(down)) / ((up - down)[:, j] / sd[j])).mean()
     return effects
 
 # %% ../nbs/07_testing.ipynb #83d57f58
@@ -185,7 +193,8 @@ class KMSTestResult:
         return kms_distance(self.x, self.y, **{"p": self.p, "kernel": self.kernel, **options})
 
     def top_points(self, k=5):
-        "Indices of the k rows of x and the k rows of y that the transport between the projected samples moves furthest, furthest first."
+        "Indices of the k rows of x and the k rows of y that the transport between the projected samples moves furthest, furthest first. ValueError unless k is a positive integer."
+        if not isinstance(k, numbers.Integral) or isinstance(k, bool) or k < 1: raise ValueError(f"`k` must be a positive integer, got {k!r}")
         u, v = project_pooled(self.projector, self.x, self.y)
         pi = sorted_coupling(u, v, np.full(len(u), 1 / len(u)), np.full(len(v), 1 / len(v))).tocoo()
         i, j = pi.coords
@@ -231,7 +240,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     - nan_policy : str. "raise" refuses missing values, "omit" leaves out the rows that have one and says so in `message`.
     - rng : None, int or Generator. The same integer gives the same result, in any order of rows and samples; None a new one each time.
     - n_jobs : int. Threads for "permutation" and "bootstrap"; never changes a result.
-    - max_seconds : float or None. After that time no further block of resamples is begun, and `message` counts those that are done; Ctrl-C does the same, once there are some. With "split" and "theory" it is the time for the fit of the witness, and `message` says if that was cut short.
+    - max_seconds : float or None. After that time no further block of resamples is begun, and `message` counts those that are done; Ctrl-C does the same, once there are some. With "split" and "theory" the fit of the witness is cut short too, and `message` says so.
     - progress : bool. Show a bar where there is something to wait for.
 
     Returns a `KMSTestResult`. Raises ValueError or TypeError that names the argument."""
@@ -241,10 +250,13 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     raw = _numeric_pair(x, y)
     codes = as_strata(strata, len(raw[0]), len(raw[1]))
     x, y, _, _, notes = as_weighted_pair(*raw, nan_policy=nan_policy)
-    if codes is not None: codes = codes[~np.isnan(np.vstack(raw)).any(1)]
+    if codes is not None:
+        kept = [~np.isnan(z).any(1) for z in raw]
+        codes = as_strata((codes[:len(kept[0])][kept[0]], codes[len(kept[0]):][kept[1]]), len(x), len(y))
     for name, z in (("x", x), ("y", y)):
         if len(z) < 2: raise ValueError(f"`{name}` needs at least 2 rows, got {len(z)}")
     kernel = _as_kernels(kernel, x, y, method)
+    if p > 100 and method in ("permutation", "bootstrap"): raise ValueError(f"`p` must be at most 100 for `method`={method!r}, whose powers would leave the range of floats, got {p:g}")
     if codes is not None and method in ("bootstrap", "theory"): raise ValueError(f"`strata` can be used with 'panel', 'split' and 'permutation', not with `method`={method!r}")
     seed, rng, own_x, own_y = rng, as_generator(rng), x, y
     if method == "theory": found = _theory_test(x, y, p, kernel, alpha, C, max_seconds=max_seconds, progress=progress)
@@ -255,12 +267,11 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
         run = {"panel": _panel_test, "split": _split_test}.get(method, _search_test)
         options = dict(max_seconds=max_seconds, progress=progress) | ({} if run is not _search_test else dict(n_jobs=n_jobs, replace=method == "bootstrap"))
         statistic, null, f, seen, kind, evidence, stopped = run(x, y, p, kernel, n_resamples, codes, rng, **options)
-        if stopped in ("time", "interrupted"): stopped = f"stopped after {len(null)} of {n_resamples} resamples: {stopped}"
         pvalue, threshold = permutation_pvalue(statistic, null), permutation_threshold(null, alpha)
         if swapped: f, seen = Witness(f.kernel, f.points, -f.coef), None if seen is None else (-seen[1], -seen[0])
         found = statistic, pvalue, null, threshold, f, seen, kind, evidence, stopped
     statistic, pvalue, null, threshold, f, seen, kind, evidence, stopped = found
-    if stopped: notes = (*notes, stopped)
+    notes = (*notes, *stopped)
     u, v = project_pooled(f, own_x, own_y) if seen is None else seen
     if len(null) and threshold == np.inf: notes = (*notes, f"with {len(null)} resamples no p-value is below {1 / (len(null) + 1):.3g}: the test cannot reject at {alpha:g}")
     return KMSTestResult(statistic, pvalue, null, threshold, alpha, method, f, u, v, kind, evidence, own_x, own_y, p, "; ".join(notes))
@@ -288,34 +299,38 @@ def _panel_test(x, y, p, kernel, n_resamples, codes, rng, **options):
     "The witness panel."
     strata = None if codes is None else (codes[:len(x)], codes[len(x):])
     t = witness_panel(x, y, kernels=kernel, n_resamples=n_resamples, strata=strata, rng=rng, **options)
-    return t.statistic, t.null_distribution, t.witness, None, t.members[0].kind, t.members, t.stopped
+    return t.statistic, t.null_distribution, t.witness, None, t.members[0].kind, t.members, _cut_short(None, t.stopped, len(t.null_distribution), n_resamples)
 
-def _split_test(x, y, p, kernel, n_resamples, codes, rng, **options):
+def _split_test(x, y, p, kernel, n_resamples, codes, rng, max_seconds=None, **options):
     "Witness on one half, permutations on the other."
+    start = time.monotonic()
     if codes is None: x_fit, y_fit, x_test, y_test = split_halves(x, y, rng)
     else:
         i, j = split_strata(codes[:len(x)], codes[len(x):], rng)
         x_fit, y_fit, x_test, y_test, codes = x[i], y[j], x[~i], y[~j], np.concatenate([codes[:len(x)][~i], codes[len(x):][~j]])
     if isinstance(kernel, tuple): kernel = select_kernel(kernel, x_fit, y_fit, p, rng)
-    fit = kms_distance(x_fit, y_fit, p=p, kernel=kernel, tol=.01, max_iter=100, rng=rng, **options)
+    fit = kms_distance(x_fit, y_fit, p=p, kernel=kernel, tol=.01, max_iter=100, max_seconds=max_seconds, rng=rng, **options)
     u, v = project_pooled(fit.projector, x_test, y_test)
-    return *permutation_null(u, v, n_resamples, rng, p, codes), fit.projector, (u, v), "kms", (), _cut_short(fit)
+    if max_seconds is not None: max_seconds -= time.monotonic() - start
+    statistic, null, stopped = _permutation_null(u, v, n_resamples, rng, p, codes, max_seconds=max_seconds, **options)
+    return statistic, null, fit.projector, (u, v), "kms", (), _cut_short(fit, stopped, len(null), n_resamples)
 
-def _cut_short(fit):
-    "What to say of a fit of the witness that the clock or an interrupt ended; empty for any other end."
-    why = fit.message.split("; ")[0]
-    return f"fit of the witness {why}" if why == "interrupted" or why.endswith(" seconds") else ""
+def _cut_short(fit, stopped="", done=0, asked=0):
+    "What to say, as a tuple of notes, of a fit of the witness, or of resamples, that the clock or an interrupt ended."
+    why = "" if fit is None else fit.message.split("; ")[0]
+    return (f"fit of the witness {why}",) * (why == "interrupted" or why.endswith(" seconds")) + (f"stopped after {done} of {asked} resamples: {stopped}",) * bool(stopped)
 
 def _search_test(x, y, p, kernel, n_resamples, codes, rng, **options):
     "Permutation or, with `replace`, bootstrap of the KMS distance found by local search."
     statistic, null, f, stopped = _resampled_null(kernel, x, y, p, n_resamples, codes, rng, **options)
-    return statistic, null, f, None, "kms", (), stopped
+    return statistic, null, f, None, "kms", (), _cut_short(None, stopped, len(null), n_resamples)
 
 def _theory_test(x, y, p, kernel, alpha, C, **options):
     "The test of Theorem 3.1 with the lower bound of the distance."
-    A = max(kernel.bound(x), kernel.bound(y)) if hasattr(kernel, "bound") else float(np.sqrt(max(np.diag(kernel(z, z)).max() for z in (x, y))))
+    fit = kms_distance(x, y, p=p, kernel=kernel, tol=.01, **options)            # refuses what is no kernel
+    A = max(kernel.bound(x), kernel.bound(y)) if callable(getattr(kernel, "bound", None)) else float(np.sqrt(max(np.diag(kernel(z, z)).max() for z in (x, y))))
+    A, C = A or 1.0, float(C)                                                   # any bound of zero features will do
     threshold = critical_value(len(x), len(y), alpha=alpha, p=p, A=A, C=C)
-    fit = kms_distance(x, y, p=p, kernel=kernel, tol=.01, **options)
     return fit.lower, theory_pvalue(fit.lower, len(x), len(y), p=p, A=A, C=C), np.empty(0), threshold, fit.projector, None, "kms", (), _cut_short(fit)
 
 # %% ../nbs/07_testing.ipynb #7c676665

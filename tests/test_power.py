@@ -155,13 +155,16 @@ def test_wrong_arguments(args):
     assert done.returncode == 2 and f"argument {args[0]}" in done.stderr
 
 
-def test_another_backend_of_joblib(power, tmp_path):
-    "Whatever is registered with joblib takes over: here one that counts how often it is asked."
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_another_backend_of_joblib(power, tmp_path, one_by_one):
+    "Whatever is registered with joblib takes over: here one that counts how often it is asked, and like Ray's may not give results one by one."
     from joblib.parallel import ThreadingBackend
 
     calls = []
 
     class Counting(ThreadingBackend):
+        supports_return_generator = one_by_one
+
         def configure(self, *args, **options):
             calls.append(1)
             return super().configure(*args, **options)

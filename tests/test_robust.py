@@ -82,7 +82,7 @@ REFUSED = {
     "sparse matrix": (sparse.csr_matrix(X), TypeError, "sparse"), "sparse array": (sparse.coo_array(X), TypeError, "sparse"), "masked": (HIDDEN, ValueError, "1 masked"),
     "masked rows": (list(HIDDEN), ValueError, "1 masked"), "masked cell": ([[np.ma.masked, 1.0], [2.0, 3.0]], ValueError, "1 masked"),
     "huge integer": ([[10**400, 1]], ValueError, "too large"), "beyond double": (np.array([["1e4000", "0"]]).astype(np.longdouble), ValueError, "infinite"), "not a number": ([[decimal.Decimal("nan"), 1]], ValueError, "missing"),
-    "none": ([[None, 1.0]], ValueError, "missing"), "pandas' missing": ([[pd.NA, 1.0]], TypeError, "numeric"), "text": ([["1", "2"]], TypeError, "numeric"), "bytes": ([[b"1", b"2"]], TypeError, "numeric"),
+    "none": ([[None, 1.0]], ValueError, "missing"), "pandas' missing": ([[pd.NA, 1.0]], ValueError, "missing"), "text": ([["1", "2"]], TypeError, "numeric"), "bytes": ([[b"1", b"2"]], TypeError, "numeric"),
     "objects": ([[object(), 1]], TypeError, "numeric"), "complex": (X * 1j, TypeError, "complex"), "complex objects": ((X * 1j).astype(object), TypeError, "numeric"), "dates": (np.array([["2024-01-01", "2024-01-02"]], "M8[D]"), TypeError, "datetime"),
     "structured": (np.zeros(3, [("a", float), ("b", float)]), TypeError, "numeric"), "dict": ({"a": [1, 2]}, TypeError, "numeric"), "generator": ((r for r in X), TypeError, "numeric"), "number": (3.0, ValueError, "two dimensions"),
     "three dimensions": (X[None], ValueError, "two dimensions"), "series": (pd.Series([1.0, 2.0]), ValueError, "two dimensions"), "no columns": (pd.DataFrame(index=range(3)), ValueError, "empty"), "ragged": ([[1, 2], [3]], ValueError, "rectangular"),
