@@ -242,6 +242,7 @@ METHODS = st.sampled_from(["panel", "split"])
 @given(pairs(min_rows=2, max_rows=12), METHODS, st.sampled_from([None, Gaussian(0.3), Linear()]), st.sampled_from([1, 1.5, 2, 3]), SEEDS, st.integers(1, 60), st.floats(0.001, 0.999))
 def test_the_test(pair, method, kernel, p, seed, n_resamples, alpha):
     (x, y), options = pair, dict(method=method, kernel=kernel, p=p, n_resamples=n_resamples, alpha=alpha, rng=seed)
+    assume(not (kernel and 0 < np.ptp(np.vstack([x, y]), axis=0).max() < 1e-140))           # refused, see below
     with strict(x, y): t = kms_test(x, y, **options)
     assert 1 / (1 + n_resamples) <= t.pvalue <= 1 and 0 <= t.statistic < np.inf and t.null_distribution.shape == (n_resamples,)
     assert np.isfinite(t.null_distribution).all() and (t.null_distribution >= 0).all()
