@@ -258,11 +258,13 @@ def baseline_test(name, x, y, *, alpha=0.05, n_resamples=199, rng=None):
     name: a key of `BASELINES`. x (n, d), y (m, d): at least four rows each; sizes may differ. alpha: level. n_resamples: permutations, unused by "me" and "c2st".
     rng: None, integer or Generator, for permutations, splits and directions; the same integer gives the same result. Raises ValueError or TypeError that names the argument.
     The p-value is valid for every sample size, except that of "me", which relies on a limit. Memory: some matrices of (n + m)^2 entries."""
-    if name not in BASELINES: raise ValueError(f"`name` must be one of {', '.join(map(repr, BASELINES))}, got {name!r}")
+    if not isinstance(name, str) or name not in BASELINES: raise ValueError(f"`name` must be one of {', '.join(map(repr, BASELINES))}, got {name!r}")
     if not isinstance(alpha, numbers.Real) or not 0 < alpha < 1: raise ValueError(f"`alpha` must lie in (0, 1), got {alpha!r}")
     if not isinstance(n_resamples, numbers.Integral) or isinstance(n_resamples, bool) or n_resamples < 1: raise ValueError(f"`n_resamples` must be a positive integer, got {n_resamples!r}")
     x, y = as_pair(x, y)
     for arg, z in (("x", x), ("y", y)):
         if len(z) < 4: raise ValueError(f"`{arg}` needs at least 4 rows, got {len(z)}")
+    largest = np.abs(np.vstack([x, y])).max()
+    if largest and not 1e-100 < largest < 1e100: raise ValueError(f"`x` and `y` have values up to {largest:.0e} in size, whose powers leave the range of floats: scale them by a constant")
     statistic, pvalue = BASELINES[name](x, y, int(n_resamples), as_generator(rng))
     return BaselineResult(name, float(statistic), float(pvalue), float(alpha))

@@ -206,7 +206,7 @@ class _Bundle:
         self.problem, self.p, self.tol, self.exact, self.rng = problem, p, tol, exact, rng
         r = problem.phi.shape[1]
         self.cuts = (DenseCuts if r <= DENSE else SparseCuts)(problem)
-        self.eps = 0.0 if p == 2 else (0.1 * tol * oracle(problem, W, p).value) ** (2 / p) or 1e-20        # the tangent holds for every eps; W may move nothing
+        self.eps = 0.0 if p == 2 else (0.1 * tol * oracle(problem, W, p, 1e-20).value) ** (2 / p) or 1e-20        # the tangent holds for every eps; W may move nothing
         self.w, self.age, self.constants, self.couplings, self.keys = np.empty(0), np.empty(0, int), np.empty(0), [], []
         self.rho, self.value, self.fresh, self.failures = 1.0, -1.0, True, 0
         self.ask(W)
