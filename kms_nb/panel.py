@@ -92,8 +92,7 @@ def data_generator(rng, z, codes=None):
     The hash is of columns in units of their range, on a grid of some 400 000 steps: units and rounding do not change it, unless the columns lie further from zero than some 10^7 times their range. The grid's step is no fraction, so that whole numbers do not fall between two of its points."""
     generator = as_generator(rng)
     if not isinstance(rng, numbers.Integral): return generator
-    z = z / (np.abs(z).max(0) + (z == 0).all(0))                         # twice: the range of numbers near 1e308 would overflow
-    z = z - z.min(0)
+    z = z / 2 - z.min(0) / 2                                             # halves: the range of numbers near 1e308 would overflow
     grid = np.round(z / (z.max(0) + (z == 0).all(0)) * (1e6 / np.e)).astype(np.int32)
     parts = [np.ascontiguousarray(grid)] + [np.ascontiguousarray(codes)] * (codes is not None)
     return np.random.default_rng([int(rng), int.from_bytes(hashlib.sha256(b"".join(part.tobytes() for part in parts)).digest()[:8], "little")])
