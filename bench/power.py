@@ -319,9 +319,10 @@ def results(tasks, jobs):
     try:
         parallel, portion = joblib.Parallel(n_jobs=jobs, return_as="generator"), len(tasks)
     except ValueError:
-        parallel, portion = joblib.Parallel(n_jobs=jobs), 5 * joblib.effective_n_jobs(jobs)
-    for k in range(0, len(tasks), portion):
-        yield from parallel(tasks[k : k + portion])
+        parallel, portion = joblib.Parallel(n_jobs=jobs), 10 * joblib.effective_n_jobs(jobs)
+    with parallel:  # the same workers for all portions
+        for k in range(0, len(tasks), portion):
+            yield from parallel(tasks[k : k + portion])
 
 
 def run(args):
