@@ -169,15 +169,21 @@ def _open_text(path):
 def _split(text, sep, most=None):
     """The first `most` rows of the text as (line number, fields).
 
-    Blank lines are skipped, except below the first row of a table of one column, where they are empty cells."""
-    reader = csv.reader(io.StringIO(text.rstrip(), newline=""), delimiter=sep, skipinitialspace=True, strict=True)
-    rows = [(reader.line_num, [field.strip() for field in row] or [""]) for row in islice(reader, most)]
+    Blank lines are skipped, except below the first row of a table of one column, where they are empty cells; at the end they are nothing there too.
+    Raises csv.Error with the line at which the faulty row begins."""
+    text = text.rstrip(" \t\r\n\f\v".replace(sep, ""))                  # a tab at the end may stand before an empty cell
+    reader, rows, line = csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True, strict=True), [], 0
+    try:
+        for row in islice(reader, most):
+            line = reader.line_num
+            rows.append((line, [field.strip() for field in row] or [""]))
+    except csv.Error as e: raise csv.Error(f"line {line + 1}: {e}") from None
     filled = [(line, row) for line, row in rows if row != [""]]
     return rows[rows.index(filled[0]):] if filled and len(filled[0][1]) == 1 else filled
 
 def _rows(path, text, sep):
     "The rows of a delimited text, or a ValueError that names the line at fault."
-    if text.count(sep) + text.count("\n") > _MOST_FIELDS: raise ValueError(f"{path} has more than {_MOST_FIELDS // 1_000_000} million fields; store the table as a Parquet file")
+    if text.count(sep) + text.count("\n") + text.count("\r") - text.count("\r\n") > _MOST_FIELDS: raise ValueError(f"{path} has more than {_MOST_FIELDS // 1_000_000} million fields; store the table as a Parquet file")
     try: rows = _split(text, sep)
     except csv.Error as e: raise ValueError(f"{path} cannot be split into fields ({e})") from None
     if not rows: raise ValueError(f"{path} is empty")
@@ -249,6 +255,16 @@ def _guess_header(rows, comma):
     named = led or len(first) > 2 and any(not re.fullmatch(r"[+-]?\d+", f) for row in rows[1:] for f in row)
     return named, [f"The first row, {_listed(first[led:], 3)}, was read as column names (`header`=False reads it as data)." if named else _NO_NAMES]
 
+def _named(names):
+    "The names, with `column N` where there is none, or `unnamed column N` if a column is called that."
+    names, taken = list(names), set(names)
+    for i, name in enumerate(names):
+        if name: continue
+        names[i] = f"column {i + 1}"
+        while names[i] in taken: names[i] = f"unnamed {names[i]}"
+        taken.add(names[i])
+    return names
+
 def _header(path, rows, header, comma):
     "The column names, the rows below them, and the notes about the guess."
     has_header, notes = _guess_header(rows, comma) if header == "auto" else (header, [])
@@ -278,7 +294,8 @@ def _read_text(path, header):
     if len(names) == 1: _only_column(path, [f for f, in body])
     columns = [_typed(c, comma) for c in zip(*body)]
     keep, left_out = _drop_unnamed(names, columns)
-    return pd.DataFrame({names[i] or f"column {i + 1}": columns[i] for i in keep}), notes + guess + left_out
+    names = _named(names)
+    return pd.DataFrame({names[i]: columns[i] for i in keep}), notes + guess + left_out
 
 # %% ../nbs/data.ipynb #8bcf8e1a
 def _read_parquet(path):

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from kms_nb import data
 from kms_nb.data import Encoded, blob, encode_pair, iris, read_pair, read_table, split_by
 
 
@@ -154,6 +155,39 @@ def test_types(save):
 def test_one_column(save):
     assert read_table(save("t.csv", "v\n1\n2\n"))["v"].tolist() == [1, 2]
     assert read_table(save("t.csv", "v\n1\n\n3\n\n"))["v"].isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("text, columns", [
+    ("column 2,\n1,5\n2,6\n3,9\n", {"column 2": [1, 2, 3], "unnamed column 2": [5, 6, 9]}), ("v,,column 2\n1,5,7\n", {"v": [1], "unnamed column 2": [5], "column 2": [7]}),
+    ("column 2,,unnamed column 2,\n1,2,3,4\n", {"column 2": [1], "unnamed unnamed column 2": [2], "unnamed column 2": [3], "column 4": [4]})])
+def test_a_column_without_a_name_replaces_no_other(save, text, columns):
+    assert read_table(save("t.csv", text)).to_dict("list") == columns
+
+
+@pytest.mark.parametrize("text", ["a\tb\n1\t2\n5\t7\n\t\n", "a\tb\n1\t2\n5\t7\n\t", "a\tb\r\n1\t2\r\n5\t7\r\n\t\r\n\r\n"])
+def test_empty_cells_between_tabs_are_cells(save, text):
+    for name in ("t.tsv", "t.csv"):
+        table = read_table(save(name, text))
+        assert table.shape == (3, 2) and table[:2].to_numpy().tolist() == [[1, 2], [5, 7]] and table.iloc[2].isna().all()
+    table = read_table(save("t.tsv", "a\tb\n1\t2\n5\t"))
+    assert table["a"].tolist() == [1, 5] and table["b"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n \n", "\r\n\r\n", "\n\t\n"])
+def test_blank_lines_at_the_end_are_no_rows(save, end):
+    for text in ("v\n1\n\n3", "v,w\n1,2\n3,4\n5,6"): assert len(read_table(save("t.csv", text + end))) == 3
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r", "\r\n"])
+def test_the_limit_of_fields_knows_every_line_end(save, monkeypatch, line_end):
+    monkeypatch.setattr(data, "_MOST_FIELDS", 15)
+    assert len(read_table(save("t.csv", line_end.join(["v,w", *["1,2"] * 7])))) == 7
+    with pytest.raises(ValueError, match="t.csv has more than"): read_table(save("t.csv", line_end.join(["v,w", *["1,2"] * 8])))
+
+
+@pytest.mark.parametrize("text, line", [('a,b\n1,2\n"3,4\n5,6\n', 3), ('a,b\n1,2\n"3\n",4\n"5"x,6\n', 5), ('"a,b\n1,2\n', 1)])
+def test_a_broken_quote_is_found(save, text, line):
+    with pytest.raises(ValueError, match=rf"t.csv cannot be split into fields \(line {line}: "): read_table(save("t.csv", text))
 
 
 def test_parquet(tmp_path, save):
