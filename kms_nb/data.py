@@ -140,7 +140,7 @@ def human_activity(path, person=1):
     return tuple(np.asarray(data[f"{what}_{person}"], float) for what in ("bending", "throwing"))
 
 # %% ../nbs/data.ipynb #bc4f8737
-_MOST_BYTES, _MOST_FIELDS, _MOST_CELLS = 200_000_000, 20_000_000, 50_000_000
+_MOST_BYTES, _MOST_FIELDS, _MOST_CELLS, _MOST_STORED = 200_000_000, 20_000_000, 50_000_000, 1_000_000_000
 _CONTROL = "[\x00-\x08\x0e-\x1f]"                                     # characters that no table contains
 
 def _read_bytes(path):
@@ -298,22 +298,54 @@ def _read_text(path, header):
     return pd.DataFrame({names[i]: columns[i] for i in keep}), notes + guess + left_out
 
 # %% ../nbs/data.ipynb #8bcf8e1a
+def _is_text(kind):
+    "Whether an Arrow type is text (or bytes), be it as categories."
+    return any(word in str(kind) for word in ("string", "binary")) and "fixed" not in str(kind)
+
+def _parquet_fault(metadata, schema):
+    "Why a Parquet file will not be read, from its description alone, to stand behind its name; '' if it will."
+    import pyarrow.types as of
+    twice = [(n, k) for n, k in Counter(schema.names).items() if k > 1]
+    if twice: return f": the column name {_short(twice[0][0])!r} occurs {twice[0][1]} times"
+    kinds = [getattr(f.type, "storage_type", f.type) for f in schema]
+    for f, kind in zip(schema, kinds):
+        if of.is_nested(kind) or kind != f.type and _is_text(kind): return f": column {_short(f.name)!r} holds values of type {_short(str(f.type), 50)}; store the table without it"
+    rows, groups = metadata.num_rows, [metadata.row_group(g) for g in range(metadata.num_row_groups)]
+    if rows * len(kinds) > _MOST_CELLS: return f" has {rows * len(kinds)} cells, more than {_MOST_CELLS}; take a sample of its rows, or some of its columns"
+    size = sum(g.column(i).total_uncompressed_size for g in groups for i, k in enumerate(kinds) if _is_text(k))
+    size += rows * sum(100 if of.is_decimal(k) else k.bit_width // 8 for k in kinds if not _is_text(k) and not of.is_null(k))
+    return f" holds more than {_MOST_STORED // 1_000_000} MB; take a sample of its rows, or some of its columns" if size > _MOST_STORED else ""
+
+def _from_arrow(values, category):
+    "A column of an Arrow table for pandas: missing values are None, NaN or NA, and equal texts are one object."
+    import pandas as pd
+    import pyarrow.types as of
+    if of.is_dictionary(values.type):
+        coded = values.to_pandas()
+        levels, codes = coded.cat.categories.to_numpy(dtype=object), coded.cat.codes.to_numpy()
+        if category: return pd.Series(pd.Categorical.from_codes(codes, pd.Index(levels, dtype=object)))
+        return pd.Series(np.append(levels, None)[codes], dtype=object)              # the code of a gap is -1
+    column = values.to_pandas(integer_object_nulls=True)
+    if of.is_integer(values.type) and values.null_count: column = column.astype("UInt64" if of.is_unsigned_integer(values.type) else "Int64")
+    return column.astype("category") if category else column
+
 def _read_parquet(path):
-    "A DataFrame from a Parquet file; its index is not data."
+    "A DataFrame from a Parquet file and the notes; its index is not data."
     import pandas as pd
     from pyarrow.parquet import ParquetFile
-    cells = 0
     try:
-        with ParquetFile(path) as file: cells = file.metadata.num_rows * file.metadata.num_columns
-        if cells <= _MOST_CELLS: table = pd.read_parquet(path)
+        with ParquetFile(path) as file: schema, fault = file.schema_arrow, _parquet_fault(file.metadata, file.schema_arrow)
+        if not fault:
+            with ParquetFile(path, read_dictionary=[f.name for f in schema if _is_text(f.type)]) as file: stored = file.read()
+            about = schema.pandas_metadata or {}
+            index = [c for c in about.get("index_columns", []) if isinstance(c, str)]
+            categories = {c["field_name"] for c in about.get("columns", []) if c["pandas_type"] == "categorical"} | {f.name for f in schema if str(f.type).startswith("dictionary")}
+            table = pd.DataFrame({c: _from_arrow(stored[c], c in categories) for c in stored.column_names if c not in index}, index=range(len(stored)))
     except MemoryError: raise
     except Exception as e: raise ValueError(f"{path} is not a valid Parquet file ({_short(str(e), 300)})") from None        # a damaged file can fail in any way
-    if cells > _MOST_CELLS: raise ValueError(f"{path} has {cells} cells, more than {_MOST_CELLS}; take a sample of its rows, or some of its columns")
-    notes = [] if isinstance(table.index, pd.RangeIndex) else ["The index of the stored table was left out."]
-    table = table.reset_index(drop=True)
-    table.columns = [str(c) for c in table.columns]
+    if fault: raise ValueError(f"{path}{fault}")
     if not len(table): raise ValueError(f"{path} has no rows")
-    return table, notes
+    return table, ["The index of the stored table was left out."] * bool(index)
 
 # %% ../nbs/data.ipynb #3cc59359
 def read_table(path, *, header="auto"):
@@ -331,9 +363,11 @@ def read_table(path, *, header="auto"):
     if not path.exists(): raise ValueError(f"{path}: there is no such file")
     if path.is_dir(): raise ValueError(f"{path} is a directory, not a file")
     kind = path.name.lower().removesuffix(".gz")
-    if path.name.lower().endswith((".parquet", ".pq")): table, notes = _read_parquet(path)
-    elif kind.endswith((".csv", ".tsv")): table, notes = _read_text(path, header)
-    else: raise ValueError(f"{path}: the name must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet or .pq")
+    try:
+        if path.name.lower().endswith((".parquet", ".pq")): table, notes = _read_parquet(path)
+        elif kind.endswith((".csv", ".tsv")): table, notes = _read_text(path, header)
+        else: raise ValueError(f"{path}: the name must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet or .pq")
+    except MemoryError: raise MemoryError(f"{path} does not fit into memory; take a sample of its rows, or some of its columns") from None
     table.attrs["notes"] = notes
     return table
 

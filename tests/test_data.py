@@ -3,6 +3,8 @@ import gzip
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -193,13 +195,86 @@ def test_a_broken_quote_is_found(save, text, line):
 def test_parquet(tmp_path, save):
     table = pd.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]})
     table.to_parquet(tmp_path / "t.parquet")
-    pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet"), table)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet"), table.astype({"b": object}))
     table.set_index("b").to_parquet(tmp_path / "t.pq")
     again = read_table(tmp_path / "t.pq")
     assert list(again.columns) == ["a"] and "index" in again.attrs["notes"][0]
     with pytest.raises(ValueError, match="not a valid Parquet file"): read_table(save("bad.parquet", "a,b\n1,2\n"))
     table[:0].to_parquet(tmp_path / "none.parquet")
     with pytest.raises(ValueError, match="no rows"): read_table(tmp_path / "none.parquet")
+
+
+def test_a_text_that_is_repeated_is_read_once(tmp_path):
+    rows, text = 20_000, "a" * 1_000_000
+    codes = pa.array([0, 1] * (rows // 2), pa.int32())
+    pq.write_table(pa.table({"v": np.arange(rows), "t": pa.DictionaryArray.from_arrays(codes, [text, "b"])}), tmp_path / "t.parquet", compression="zstd", store_schema=False)
+    assert (tmp_path / "t.parquet").stat().st_size < 200_000
+    table = read_table(tmp_path / "t.parquet")
+    assert table["t"][0] is table["t"][2] and table["t"][19_998] == text and table["t"][1] == "b"       # not 10 GB
+    e = encode_pair(table[:9], table[9:40])
+    assert e.names[1:] == (f"t={text}", "t=b") and e.x[:3, 1].tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int8(), pa.large_string())])
+def test_texts_of_parquet(tmp_path, kind):
+    values = ["x", None, "y", "x", "2024-01-01"]
+    pq.write_table(pa.table({"t": pa.array(values).cast(kind)}), tmp_path / "t.parquet", row_group_size=2)
+    column = read_table(tmp_path / "t.parquet")["t"]
+    assert column.tolist()[::2] == values[::2] and column.isna().tolist() == [False, True, False, False, False]
+    assert isinstance(column.dtype, pd.CategoricalDtype) == str(kind).startswith("dictionary")
+    pq.write_table(pa.table({"t": pa.array(["1", "2"]).cast(kind)}), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    if str(kind).startswith("dictionary"): assert encode_pair(table, table).names == ("t=1", "t=2")
+    else:
+        with pytest.raises(ValueError, match="numbers written as text"): encode_pair(table, table)
+
+
+def test_categories_of_numbers_are_text(tmp_path):
+    for categories in ([3, 1, 3], [True, False, True], [1.5, 0.5, 1.5]):
+        pd.DataFrame({"k": pd.Categorical(categories), "v": [1, 2, 4]}).to_parquet(tmp_path / "t.parquet")
+        table = read_table(tmp_path / "t.parquet")
+        assert encode_pair(table, table).names == (f"k={min(categories)}", f"k={max(categories)}", "v")
+
+
+@pytest.mark.parametrize("kind", ["float64", "Float64", "float64[pyarrow]", "float32[pyarrow]"])
+def test_a_number_that_is_not_one_is_missing(tmp_path, kind):
+    nan = pa.array([1.0, np.nan, None, 4.0], pa.float32() if "32" in kind else pa.float64())
+    table = pd.DataFrame({"v": pd.Series(nan.to_numpy(zero_copy_only=False)).astype(kind) if "pyarrow" not in kind else pd.arrays.ArrowExtensionArray(nan), "w": range(4)})
+    table.to_parquet(tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    assert table["v"].isna().tolist() == [False, True, True, False] and table["v"].dtype.kind == "f"
+    with pytest.raises(ValueError, match="`a` has missing values: 2 in column 'v' .first in row 1."): encode_pair(table, table)
+    with pytest.raises(ValueError, match="lacks a label in 2 rows"): split_by(table, "v")
+
+
+@pytest.mark.parametrize("kind", ["Int64", "UInt64", "int64[pyarrow]"])
+def test_whole_numbers_keep_their_digits_beside_a_gap(tmp_path, kind):
+    pd.DataFrame({"g": pd.array([2**53, 2**53 + 1, None], dtype=kind), "b": pd.array([True, None, False], dtype="boolean")}).to_parquet(tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    assert table["g"].tolist()[:2] == [2**53, 2**53 + 1] and table["g"].isna().tolist() == [False, False, True]
+    assert table["b"].tolist()[::2] == [True, False] and table["b"].isna().tolist() == [False, True, False]
+
+
+def test_parquet_is_refused_by_its_description(tmp_path, monkeypatch):
+    def refused(table, message):
+        pq.write_table(table, tmp_path / "t.parquet")
+        with pytest.raises(ValueError, match=f"t.parquet{message}"): read_table(tmp_path / "t.parquet")
+    refused(pa.table({"v": [1], "l": [[1, 2]]}), ": column 'l' holds values of type list<.*; store the table without it")
+    refused(pa.table({"s": [{"a": 1}]}), ": column 's' holds values of type struct")
+    refused(pa.table([[1], [2], [3]], names=["a", "b", "a"]), ": the column name 'a' occurs 2 times")
+    monkeypatch.setattr(data, "_MOST_STORED", 3000)
+    refused(pa.table({"t": [str(i) * 100 for i in range(100)]}), " holds more than 0 MB")
+    refused(pa.table({"t": pa.array([b"a" * 200] * 20, pa.binary(200))}), " holds more than 0 MB")
+    refused(pa.table({"v": np.zeros(400)}), " holds more than 0 MB")
+    pq.write_table(pa.table({"v": np.zeros(300)}), tmp_path / "t.parquet")
+    assert len(read_table(tmp_path / "t.parquet")) == 300
+
+
+def test_no_memory_for_a_file(save, monkeypatch):
+    def fail(*args): raise MemoryError("malloc of size 5")
+    monkeypatch.setattr(data, "_read_text", fail); monkeypatch.setattr(data, "_read_parquet", fail)
+    for name in ("t.csv", "t.parquet"):
+        with pytest.raises(MemoryError, match=f"{name} does not fit into memory"): read_table(save(name, "v\n1\n"))
 
 
 @pytest.mark.parametrize("name, content, message", [
