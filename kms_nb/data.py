@@ -8,6 +8,7 @@ __all__ = ['blob', 'iris', 'mnist', 'credit', 'human_activity', 'read_table', 'r
 # %% ../nbs/data.ipynb #514eae80
 import csv, gzip, io, re, zlib
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -163,7 +164,7 @@ def _open_text(path):
         try: text = data.decode(encoding)
         except UnicodeError: continue
         if not (wide and re.search(_CONTROL, text)): return text, [f"The text is not UTF-8; it was read as {encoding}."] * (encoding == "cp1252")
-    raise ValueError(f"{path} does not look like text: is it a binary file under the wrong name?")
+    raise ValueError(f"{path} does not look like text: {'it ends within a letter of UTF-16' if wide and len(data) % 2 else 'is it a binary file under the wrong name?'}")
 
 # %% ../nbs/data.ipynb #271dea09
 def _split(text, sep, most=None):
@@ -205,16 +206,23 @@ def _number(text, comma=False):
 def _is_number(text, comma=False): return text in _GAPS or _number(text, comma) is not None
 
 # %% ../nbs/data.ipynb #dc05d45d
-def _separator(text):
-    "The separator of a delimited text: a comma, a semicolon or a tab."
-    def score(sep):
-        try: rows = [row for _, row in _split(text, sep, 50)]
-        except csv.Error: rows = []
-        widths = {len(row) for row in rows} or {0}
-        fields = [f for row in (rows[1:] or rows) for f in row]
-        if len(widths) > 1 or widths <= {0, 1}: return False, 0, text.lstrip().split("\n")[0].count(sep)
-        return True, np.mean([_is_number(f, sep != ",") for f in fields]), max(widths)
-    return max(",;\t", key=score)              # the first of equals: the comma
+def _score(text, sep):
+    "How well a separator suits the text, to be compared; the first entry says whether it cuts it evenly."
+    try: rows = [row for _, row in _split(text, sep, 50)]
+    except csv.Error: rows = []
+    widths = {len(row) for row in rows} or {0}
+    fields = [f for row in (rows[1:] or rows) for f in row]
+    if len(widths) > 1 or widths <= {0, 1}: return False, 0, text.lstrip().split("\n")[0].count(sep)
+    return True, np.mean([_is_number(f, sep != ",") for f in fields]), max(widths)
+
+def _separator(text): return max(",;\t", key=lambda sep: _score(text, sep))             # the first of equals: the comma
+
+def _only_tabs(path, text):
+    "The tab, or a ValueError for a file named .tsv that has none and is cut evenly by something else."
+    other = "\t" if "\t" in text else _separator(text)
+    if other != "\t" and _score(text, other)[0]:
+        raise ValueError(f"{path} has no tab, but {'commas' if other == ',' else 'semicolons'} cut it into fields: name it .csv")
+    return "\t"
 
 # %% ../nbs/data.ipynb #802e89cc
 def _typed(cells, comma=False):
@@ -244,6 +252,8 @@ def _drop_unnamed(names, columns):
 # %% ../nbs/data.ipynb #b3bd6ef9
 _NO_NAMES = "No column names were found; the first row was read as data (`header`=True reads it as names)."
 
+def _as_names(fields): return f"The first row, {_listed(fields, 3)}, was read as column names (`header`=False reads it as data)."
+
 def _guess_header(rows, comma):
     "Whether the first row holds column names, and the notes about the guess."
     first, numeric = rows[0], [_is_number(f, comma) for f in rows[0]]
@@ -253,7 +263,7 @@ def _guess_header(rows, comma):
     led = len(first) > 1 and first[0] == ""
     if first[led:] != [str(i) for i in range(len(first) - led)]: return False, [_NO_NAMES]
     named = led or len(first) > 2 and any(not re.fullmatch(r"[+-]?\d+", f) for row in rows[1:] for f in row)
-    return named, [f"The first row, {_listed(first[led:], 3)}, was read as column names (`header`=False reads it as data)." if named else _NO_NAMES]
+    return named, [_as_names(first[led:]) if named else _NO_NAMES]
 
 def _named(names):
     "The names, with `column N` where there is none, or `unnamed column N` if a column is called that."
@@ -275,26 +285,27 @@ def _header(path, rows, header, comma):
     return names, body, notes
 
 def _only_column(path, cells):
-    "Refuse a single column whose fields are rows in disguise, cut by blanks or bars."
-    parts = [re.split(r"[\s|]+", f) for f in cells]
-    if all(len(p) > 1 and 2 * sum(map(_is_number, p)) > len(p) for p in parts):
-        raise ValueError(f"{path}: fields must be separated by commas, semicolons or tabs, got {_short(cells[0])!r}")
+    "Refuse a single column whose fields are rows in disguise: numbers cut by blanks or bars, perhaps with a word among them."
+    def is_row(cell):
+        parts, few = re.split(r"[\s|]+", cell), 2 if "|" in cell else 4                 # 12 Elm is an address, and 1 000 a number
+        return len(parts) > 1 and sum(not _is_number(p) for p in parts) <= len(parts) // few and not re.fullmatch(r"[+-]?\d{1,3}(\s\d{3})+", cell)
+    if all(map(is_row, cells)): raise ValueError(f"{path}: fields must be separated by commas, semicolons or tabs, got {_short(cells[0])!r}")
 
-def _read_text(path, header):
-    "A DataFrame from a delimited text file, and the notes; see `read_table`."
+def _read_text(path, text, notes, header):
+    "A DataFrame from the text of a delimited file, and the notes; see `read_table`."
     import pandas as pd
-    text, notes = _open_text(path)
     tsv = path.name.lower().removesuffix(".gz").endswith(".tsv")
-    sep = "\t" if tsv else _separator(text)
+    sep = _only_tabs(path, text) if tsv else _separator(text)
     rows = _rows(path, text, sep)
-    if sep != "," and not tsv: notes.append(f"The fields are separated by {'semicolons' if sep == ';' else 'tabs'}.")
+    if sep != "," and not tsv: notes = [*notes, f"The fields are separated by {'semicolons' if sep == ';' else 'tabs'}."]
     comma = sep != "," and any(re.fullmatch(r"[+-]?\d+,\d+", f) for r in rows for f in r)
-    if comma: notes.append("A comma in a number was read as a decimal point.")
+    if comma: notes = [*notes, "A comma in a number was read as a decimal point."]
     names, body, guess = _header(path, rows, header, comma)
     if len(names) == 1: _only_column(path, [f for f, in body])
     columns = [_typed(c, comma) for c in zip(*body)]
     keep, left_out = _drop_unnamed(names, columns)
     names = _named(names)
+    if header == "auto" and not guess and 0 in keep and all(isinstance(columns[i], pd.Series) for i in keep): guess = [_as_names(rows[0])]      # all text
     return pd.DataFrame({names[i]: columns[i] for i in keep}), notes + guess + left_out
 
 # %% ../nbs/data.ipynb #8bcf8e1a
@@ -348,6 +359,29 @@ def _read_parquet(path):
     return table, ["The index of the stored table was left out."] * bool(index)
 
 # %% ../nbs/data.ipynb #3cc59359
+@contextmanager
+def _memory(path):
+    "Let a lack of memory name the file."
+    try: yield
+    except MemoryError: raise MemoryError(f"{path} does not fit into memory; take a sample of its rows, or some of its columns") from None
+
+def _contents(path, header):
+    "A function of `header` that gives the table in a file, which is read once, here."
+    if header not in ("auto", True, False): raise ValueError(f'`header` must be "auto", True or False, got {header!r}')
+    path = Path(path)
+    if not path.exists(): raise ValueError(f"{path}: there is no such file")
+    if path.is_dir(): raise ValueError(f"{path} is a directory, not a file")
+    if not path.is_file(): raise ValueError(f"{path} is a pipe or a device, not a regular file; save what it gives")
+    is_text = path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
+    if not is_text and not path.name.lower().endswith((".parquet", ".pq")): raise ValueError(f"{path}: the name must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet or .pq")
+    with _memory(path): found = (_open_text if is_text else _read_parquet)(path)
+    def table_of(header):
+        with _memory(path): table, notes = _read_text(path, *found, header) if is_text else found
+        table.attrs["notes"] = notes
+        return table
+    return table_of
+
+# %% ../nbs/data.ipynb #455fd596
 def read_table(path, *, header="auto"):
     """A DataFrame from a CSV, TSV (both also gzipped) or Parquet file.
 
@@ -358,18 +392,7 @@ def read_table(path, *, header="auto"):
     Fields may be separated by commas, semicolons or tabs. `table.attrs["notes"]` lists what was guessed or left out, in sentences.
     Raises ValueError for a missing file, a directory, an empty or binary file, rows of different length, a repeated column
     name or an unknown suffix."""
-    if header not in ("auto", True, False): raise ValueError(f'`header` must be "auto", True or False, got {header!r}')
-    path = Path(path)
-    if not path.exists(): raise ValueError(f"{path}: there is no such file")
-    if path.is_dir(): raise ValueError(f"{path} is a directory, not a file")
-    kind = path.name.lower().removesuffix(".gz")
-    try:
-        if path.name.lower().endswith((".parquet", ".pq")): table, notes = _read_parquet(path)
-        elif kind.endswith((".csv", ".tsv")): table, notes = _read_text(path, header)
-        else: raise ValueError(f"{path}: the name must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet or .pq")
-    except MemoryError: raise MemoryError(f"{path} does not fit into memory; take a sample of its rows, or some of its columns") from None
-    table.attrs["notes"] = notes
-    return table
+    return _contents(path, header)(header)
 
 # %% ../nbs/data.ipynb #bcf68343
 def _begin_alike(a, b):
@@ -382,9 +405,10 @@ def read_pair(first, second, *, header="auto"):
     """The tables of two files, read by `read_table`; header="auto" also takes a first row of numbers for column names if both files begin with it.
 
     Returns two DataFrames with their notes in `attrs["notes"]`. Raises ValueError as `read_table` does."""
-    tables = [read_table(f, header=header) for f in (first, second)]
+    contents = [_contents(f, header) for f in (first, second)]
+    tables = [table_of(header) for table_of in contents]
     if all(_NO_NAMES in t.attrs["notes"] for t in tables) and not Path(first).samefile(second) and _begin_alike(*tables):
-        tables = [read_table(f, header=True) for f in (first, second)]
+        tables = [table_of(True) for table_of in contents]
         for t in tables: t.attrs["notes"].append("The first row is the same in both files; it was read as column names (`header`=False reads it as data).")
     return tuple(tables)
 

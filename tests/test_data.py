@@ -1,5 +1,6 @@
 """The data chapter: draws, files in all the shapes people have, and the way from tables to arrays."""
 import gzip
+import os
 
 import numpy as np
 import pandas as pd
@@ -185,6 +186,56 @@ def test_the_limit_of_fields_knows_every_line_end(save, monkeypatch, line_end):
     monkeypatch.setattr(data, "_MOST_FIELDS", 15)
     assert len(read_table(save("t.csv", line_end.join(["v,w", *["1,2"] * 7])))) == 7
     with pytest.raises(ValueError, match="t.csv has more than"): read_table(save("t.csv", line_end.join(["v,w", *["1,2"] * 8])))
+
+
+@pytest.mark.parametrize("text, words", [
+    ("a,b\n1,2\n2,3\n", "commas"), ("a,b\n1,2\n", "commas"), ("1,5\n2,5\n", "commas"), ("a;b\n1,5;2\n", "semicolons"), ("v\n1,5\n2,5\n", None), ("v\n1\n2\n", None), ("a,b\tc\n1,5\t2\n", None)])
+def test_a_file_named_tsv_without_tabs(save, text, words):
+    path = save("t.tsv", text)
+    if words is None: assert read_table(path).iloc[0, 0] in (1, 1.5)
+    else:
+        with pytest.raises(ValueError, match=f"t.tsv has no tab, but {words} cut it into fields: name it .csv"): read_table(path)
+
+
+@pytest.mark.parametrize("cells, message", [
+    (["10 20 Elm", "12 7 Oak"], None), (["5 Jan 2020", "6 Jan 2020"], None), (["1 000", "2 500"], "holds numbers written as text, such as '1 000'"), (["1 000", "950"], "numbers written as text"),
+    (["1 2", "3 4"], "fields must be separated"), (["5.1 3.5 1.4 setosa", "4.9 3 1.4 setosa"], "fields must be separated"), (["1|cat", "2|dog"], "fields must be separated"), (["100 200 3", "100 200 4"], "fields must be separated")])
+def test_one_column_with_blanks(save, cells, message):
+    def encoded():
+        table = read_table(save("t.csv", "\n".join(["v", *cells])))
+        return encode_pair(table, table)
+    if message is None: assert encoded().names == tuple(f"v={c}" for c in cells)
+    else:
+        with pytest.raises(ValueError, match=message): encoded()
+
+
+@pytest.mark.parametrize("text, noted", [
+    ("a,b\nx,y\nz,w\n", True), ("red\nblue\nred\n", True), ("a;b\nx;1\nz;y\n", True), ("a,b\n1,y\n2,w\n", False), ("a,b\nx,1.5\nz,\n", False), ("a,b\nx,true\nz,false\n", False), (",a,b\n0,x,y\n1,z,w\n", False), ("a,b,\nx,y,\n", True)])
+def test_a_first_row_of_text_above_text_is_never_a_header_in_silence(save, text, noted):
+    path = save("t.csv", text)
+    assert any(n.startswith("The first row, ") and n.endswith(" was read as column names (`header`=False reads it as data).") for n in read_table(path).attrs["notes"]) == noted
+    assert not any("first row" in n for header in (True, False) for n in read_table(path, header=header).attrs["notes"])
+    if text.startswith("a,b\nx,y"): assert read_table(path).attrs["notes"] == ["The first row, a, b, was read as column names (`header`=False reads it as data)."] + ["Column 3 has neither name nor values; it was left out."] * ("b,\n" in text)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.csv.gz"])
+def test_pipes_and_devices_are_refused(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    (tmp_path / "null.csv").symlink_to(os.devnull)
+    for path in (tmp_path / name, tmp_path / "null.csv"):
+        with pytest.raises(ValueError, match=f"{path} is a pipe or a device, not a regular file"): read_table(path)
+
+
+def test_a_file_is_read_once(save, monkeypatch):
+    opened, paths = [], [save("a.csv", "2019,2020\n1,2\n3,4\n"), save("b.csv", "2019,2020\n5,6\n")]
+    reader = data._read_bytes
+    monkeypatch.setattr(data, "_read_bytes", lambda path: opened.append(path) or reader(path))
+    assert list(read_pair(*paths)[1].columns) == ["2019", "2020"] and opened == paths
+
+
+def test_utf16_that_is_cut(save):
+    with pytest.raises(ValueError, match="t.csv does not look like text: it ends within a letter of UTF-16"): read_table(save("t.csv", "a,b\n1,2\n".encode("utf-16")[:-1]))
 
 
 @pytest.mark.parametrize("text, line", [('a,b\n1,2\n"3,4\n5,6\n', 3), ('a,b\n1,2\n"3\n",4\n"5"x,6\n', 5), ('"a,b\n1,2\n', 1)])
