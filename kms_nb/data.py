@@ -438,9 +438,10 @@ def split_by(table, column, labels=None):
 def _standardise(column):
     "A pooled column of shape (N,) with mean 0 and standard deviation 1; a constant column becomes 0."
     if column.min() == column.max(): return np.zeros(len(column))       # the computed deviation of equal numbers need not be 0
-    column = column / np.abs(column).max()                              # squares of values near 1e200 would overflow
+    column = np.ldexp(column, -np.frexp(np.abs(column).max())[1])       # by a power of 2, which rounds nothing: differences near 1e308 would overflow
+    column = column - column.min()                                      # exact where the values are close together and far from 0
     column = column - column.mean()
-    column = column / np.abs(column).max()                              # and those of differences near 1e-200 vanish
+    column = column / np.abs(column).max()                              # squares of differences near 1e200 would overflow, those near 1e-200 vanish
     return column / np.sqrt(np.mean(column**2))
 
 # %% ../nbs/data.ipynb #63b8c3db
@@ -465,13 +466,16 @@ def _gaps(table, label):
 # %% ../nbs/data.ipynb #851036c0
 _DATE = re.compile(r"\d{4}([-/.])\d\d?\1\d\d?(?!\d)|\d\d?([-/.])\d\d?\2\d{4}(?!\d)")
 
+def _written_number(text): return _number(re.sub(r"[,'\s%$€£]", "", text)) is not None      # signs that people write around numbers
+
 def _as_text(cells, name):
-    "Refuse a column of strings that holds dates or numbers, wholly or for half of its cells."
-    if all(map(_DATE.match, cells)): raise ValueError(f"{name} holds dates; turn it into numbers, or leave it out by naming the others in `columns`")
-    others = [c for c in cells if _number(re.sub(r"[,'\s%$€£]", "", c)) is None]      # signs that people write around numbers
-    if 2 * len(others) <= len(cells):
-        what = f"mixes numbers and text, such as {others[0]!r}" if others else f"holds numbers written as text, such as {cells[0]!r}"
-        raise ValueError(f"{name} {what}; write plain numbers, store it as a category, or leave it out by naming the others in `columns`")
+    "Refuse a column of strings that holds dates or numbers, wholly, for half of its cells, or for all but one word that is repeated."
+    counts = Counter(cells)
+    for what, fits, remedy in (("dates", _DATE.match, "turn it into numbers"), ("numbers", _written_number, "write plain numbers, store it as a category")):
+        others = [c for c in counts if not fits(c)]
+        if 2 * sum(counts[c] for c in others) > len(cells) and (len(others) > 1 or len(counts) <= 3): continue
+        holds = f"mixes {what} and text, such as {_short(others[0])!r}" if others else f"holds {what}{' written as text' * (what == 'numbers')}, such as {cells[0]!r}"
+        raise ValueError(f"{name} {holds}; {remedy}, or leave it out by naming the others in `columns`")
     return "text"
 
 def _kind(column, label):

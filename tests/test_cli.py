@@ -560,7 +560,7 @@ def test_interrupted_distance_still_gives_bounds(run, ab, monkeypatch):
 
 def test_errors_of_the_system_are_one_line(run, ab, monkeypatch):
     def refuse(*args, **kwargs): raise PermissionError(13, "Permission denied\non two lines", "a.csv")
-    monkeypatch.setattr("kms_nb.data.read_table", refuse)
+    monkeypatch.setattr("kms_nb.data._read_bytes", refuse)
     refused(run("test", "a.csv", "b.csv"), "Permission denied")
 
 

@@ -1,6 +1,7 @@
 """The data chapter: draws, files in all the shapes people have, and the way from tables to arrays."""
 import gzip
 import os
+import re
 
 import numpy as np
 import pandas as pd
@@ -395,6 +396,26 @@ def test_standardising_uses_the_pooled_rows():
 def test_scale_does_not_matter(scale):
     a, b = np.array([[1.0], [2.0]]), np.array([[4.0]])
     assert_allclose(encode_pair(scale * a, scale * b).x, encode_pair(a, b).x, rtol=1e-12)
+
+
+@pytest.mark.parametrize("offset, step", [(1e12, 1), (-1e12, 2), (1e16, 2), (1.7e18, 256), (-1.7e18, 512), (0, 2.0**-600), (0, 2.0**1019), (-(2.0**1023), 2.0**1019)])
+def test_an_offset_does_not_matter(offset, step):
+    a, b = np.array([[0.0], [1], [2], [3], [5], [8]]), np.array([[4.0], [6], [7], [9], [10]])
+    plain, far = encode_pair(a, b), encode_pair(offset + step * a, offset + step * b)
+    assert_array_equal(far.x, plain.x); assert_array_equal(far.y, plain.y)
+    z = np.concatenate([a, b])
+    assert_allclose(plain.x, (a - z.mean()) / z.std(), atol=1e-15)
+
+
+@pytest.mark.parametrize("word", ["unknown", "-", "?"])
+@pytest.mark.parametrize("values, what", [(["1", "2.5", "3"], "numbers"), (["1,000", "2%", "3"], "numbers"), (["2024-01-01", "2024-01-02", "2024-01-03"], "dates")])
+def test_one_word_among_numbers_is_no_level(word, values, what):
+    good = pd.DataFrame({"v": ["x", "y"]})
+    for words in (1, 4, 40):
+        bad = pd.DataFrame({"v": values + [word] * words})
+        with pytest.raises(ValueError, match=f"column 'v' of `b` mixes {what} and text, such as '{re.escape(word)}'"): encode_pair(good, bad)
+    for text in (values[:2] + [word] * 3, values + [word] * 3 + ["other"]):       # two numbers may be names, and so may more words
+        assert len(encode_pair(good, pd.DataFrame({"v": text})).names) == 2 + len(set(text))
 
 
 def test_constant_columns_and_raw():
