@@ -6,7 +6,7 @@
 __all__ = ['main']
 
 # %% ../nbs/cli.ipynb #59d889f1
-import argparse, csv, json, math, os, re, shutil, signal, sys, textwrap, threading
+import argparse, csv, json, math, os, re, shutil, signal, sys, textwrap, threading, time
 from collections import namedtuple
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +18,7 @@ from . import __version__
 class _Parser(argparse.ArgumentParser):
     "An argument parser whose errors take one line."
     def error(self, message):
-        self.exit(2, f"kms: error: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"kms: error: {_printable(' '.join(message.split()))} (see {self.prog} --help)\n")
 
 def _width():
     "Columns to print in: those of the terminal, 80 if there is none, within reason."
@@ -27,7 +27,7 @@ def _width():
 def _help(prog): return argparse.RawDescriptionHelpFormatter(prog, width=_width() - 1)
 
 # %% ../nbs/cli.ipynb #63b1b9d3
-_MOST_RESAMPLES = 10_000_000
+_MOST_RESAMPLES, _MOST_ITERATIONS = 10_000_000, 1_000_000_000
 
 def _whole(least, most=None):
     "A reader of whole numbers in a range, for argparse."
@@ -37,6 +37,13 @@ def _whole(least, most=None):
             raise argparse.ArgumentTypeError(f"must be a whole number, {f'from {least} to {most}' if most else f'{least} or above'}, got {text!r}")
         return number
     return read
+
+def _seconds(text):
+    "A reader of a time, for argparse."
+    try: number = float(text)
+    except ValueError: number = 0
+    if not 0 < number < math.inf or "_" in text: raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
+    return int(number) if number.is_integer() else number
 
 def _names(text):
     "The names in a comma-separated list, where quotes protect a comma."
@@ -65,6 +72,7 @@ def _add_input(parser):
     parser.add_argument("--header", choices=["auto", "yes", "no"], default="auto", help="whether the first row holds column names (default auto)")
     parser.add_argument("--kernel", choices=_KERNELS, help="kernel (default gaussian)")
     parser.add_argument("--bandwidth", type=float, metavar="S", help="bandwidth of the kernel, exp(-d^2 / (2 S^2)) or exp(-d / S) at distance d (default: the median distance of the pooled rows; kms test looks through several)")
+    parser.add_argument("--max-seconds", type=_seconds, metavar="S", help="begin no further part of the work after this time, and say what was cut short (default: no limit; reading the files does not count)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 # %% ../nbs/cli.ipynb #68e27cf5
@@ -107,7 +115,7 @@ def _parser():
         if name == "distance":
             command.add_argument("--p", type=float, default=2.0, help="order of the Wasserstein distance, at least 1; the bounds can be tight from 1 to 2 (default 2)")
             command.add_argument("--tol", type=float, default=1e-3, help="gap of the solver to aim at, relative, in p-th powers (default 0.001)")
-            command.add_argument("--max-iter", type=int, metavar="N", help="most iterations of the solver (default: its own)")
+            command.add_argument("--max-iter", type=_whole(1, _MOST_ITERATIONS), metavar="N", help="most iterations of the solver (default: its own)")
             command.add_argument("--method", default="auto", choices=_SOLVERS, help="solver (default auto)")
         _add_shared(command, "kms_demo.png, or kms_demo-1.png, ... if that exists" if name == "demo" else "none")
     return parser
@@ -185,7 +193,7 @@ def _kernel(args, x, y):
 
 # %% ../nbs/cli.ipynb #29748da8
 _SPELLINGS = {"column": "--by", "rng": "--seed", "kernel": "the kernel", "upper": "the upper bound", "True": "yes", "False": "no"}
-_SAME = {"columns", "labels", "header", "raw", "alpha", "n_resamples", "bandwidth", "p", "tol", "max_iter", "method"}
+_SAME = {"columns", "labels", "header", "raw", "alpha", "n_resamples", "bandwidth", "p", "tol", "max_iter", "max_seconds", "method"}
 
 def _words(message, args):
     "A message of the package in the language of the command line."
@@ -196,7 +204,8 @@ def _words(message, args):
         return word if value is None else f"{word} {_SPELLINGS.get(value, value)}"
     message = re.sub(r"set (a smaller )?`n_features`, or |, or raise `kms_nb.kernels.MEMORY_LIMIT`", "", str(message))           # not within its reach
     message = re.sub(r"`(\w+)`(?:=(['\"]?)(\w+)\2)?", spell, message)
-    return re.sub(r"\b1 (iteration|resample|row)s\b", r"1 \1", message)
+    message = re.sub(r"\b(stopped after \d+ of \d+) resamples: (time|interrupted)", lambda m: f"{m[1]} relabellings{': --max-seconds is over' * (m[2] == 'time')}", message)
+    return re.sub(r"\b1 (iteration|resample|relabelling|row|second)s\b", r"1 \1", message)
 
 # %% ../nbs/cli.ipynb #d0def993
 def _picture(path, force):
@@ -225,7 +234,7 @@ def _save(path, pair, projector, test=None):
     fig = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = fig.subplots(1, 2)
     u, v = (test.projected_x, test.projected_y) if test else (projector(pair.x), projector(pair.y))
-    labels, names = [_short(text.replace("$", r"\$")) for text in pair.labels], [_short(text) for text in pair.names]    # a dollar sign would start mathematics; names are quoted where they are drawn
+    labels, names = [_short(_printable(text).replace("$", r"\$")) for text in pair.labels], [_short(_printable(text)) for text in pair.names]    # a dollar sign would start mathematics; names are quoted where they are drawn
     plot_projections(u, v, ax=left, labels=labels)
     if test: test.plot(ax=right)
     else: plot_witness(projector, pair.x, pair.y, ax=right, labels=labels, names=names)
@@ -239,13 +248,18 @@ def _short(text, most=40): return text if len(text) <= most else "..." + text[3 
 
 # %% ../nbs/cli.ipynb #04c44cf4
 def _printable(text):
-    "The text with characters that could command a terminal, from the names in somebody's file, written as escapes."
+    "The text with characters that could command a terminal or cannot be drawn, from somebody's file or its name, written as escapes."
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+def _say(*lines):
+    "Print the lines, or without any see to it that all has been written; an error names standard output."
+    try: print(*lines, sep="\n") if lines else sys.stdout.flush()
+    except OSError as e: raise OSError(e.errno, f"standard output: {e.strerror}") from None
 
 def _print(lines):
     "Print (name, text) pairs as two aligned columns."
     for name, text in lines:
-        print(textwrap.fill(_printable(text), _width(), initial_indent=f"{name:<10}  ", subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False))
+        _say(textwrap.fill(_printable(text), _width(), initial_indent=f"{name:<10}  ", subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False))
 
 def _plain(value):
     "A value as JSON can hold it."
@@ -271,7 +285,7 @@ def _json(value, encoding):
 def _dump(args, pair, kernel, **facts):
     "Print what was done and what came out as one JSON object."
     samples = [{"label": label, "rows": len(s)} for label, s in zip(pair.labels, (pair.x, pair.y))]
-    print(_json({"command": args.command, "files": args.files, "samples": samples, "features": pair.names, "notes": pair.notes,
+    _say(_json({"command": args.command, "files": args.files, "samples": samples, "features": pair.names, "notes": pair.notes,
                  "kernel": type(kernel).__name__, "bandwidth": getattr(kernel, "bandwidth", None), "seed": args.seed,
                  **facts, "plot": args.plot}, getattr(sys.stdout, "encoding", None) or "utf-8"))
 
@@ -306,8 +320,10 @@ def _test_lines(t, seed):
     lines = [("test", f"{_count(len(t.evidence), 'member')} of the panel (kernels and witnesses), {_count(n, 'relabelling')}; seed {seed}"),
              ("strongest", f"{t.witness_kind} witness, {type(t.kernel).__name__}" + (f", bandwidth {t.kernel.bandwidth:.6g}" if hasattr(t.kernel, "bandwidth") else "")),
              ("statistic", f"{t.statistic:.6g} (threshold {t.threshold:.6g} at alpha = {t.alpha:g})")]
+    cut = [m for m in t.message.split("; ") if not m.startswith("with ")]                # the note below says that better
+    lines += [("note", f"Test: {_words(m, None)}.") for m in cut if m]
     if (1 + n) * t.alpha < 1:
-        lines.append(("note", f"With {_count(n, 'relabelling')} no p-value is below {1 / (1 + n):.3g}: raise --n-resamples to reject at {t.alpha:g}."))
+        lines.append(("note", f"With {_count(n, 'relabelling')} no p-value is below {1 / (1 + n):.3g}: raise {'--max-seconds' if any(cut) else '--n-resamples'} to reject at {t.alpha:g}."))
     return lines + [("verdict", _verdict(t))]
 
 def _verdict(t):
@@ -336,7 +352,7 @@ def _distance(args):
     pair = _pair(args)
     kernel = _kernel(args, pair.x, pair.y)
     with _on_interrupt(signal.default_int_handler):                     # the solver answers it with the bounds so far
-        res = kms_distance(pair.x, pair.y, p=args.p, kernel=kernel, method=args.method, tol=args.tol, max_iter=args.max_iter, rng=args.seed, progress=_progress())
+        res = kms_distance(pair.x, pair.y, p=args.p, kernel=kernel, method=args.method, tol=args.tol, max_iter=args.max_iter, max_seconds=args.max_seconds, rng=args.seed, progress=_progress())
     _save(args.plot, pair, res.projector)
     facts = {k: getattr(res, k) for k in ("p", "lower", "upper", "relaxation", "gap", "rank", "method", "n_iter", "converged")}
     status = 130 if res.message.startswith("interrupted") else 0
@@ -349,28 +365,30 @@ def _distance(args):
 # %% ../nbs/cli.ipynb #2d298aad
 _MOST_ROWS, _MOST_ENTRIES, _ITERATIONS = 2000, 1_000_000, 20
 
-def _cheap_distance(pair, kernel, seed):
-    "The bounds of `kms_distance` if they take a few seconds at most, else None and why they were not computed."
+def _cheap_distance(pair, kernel, seed, end):
+    "The bounds of `kms_distance` if they take a few seconds at most, else None and why they were not computed. `end`: the moment by which to be done, or None."
     from kms_nb.distance import kms_distance
     from kms_nb.kernels import pooled_features
-    rows = len(pair.x) + len(pair.y)
+    rows, left = len(pair.x) + len(pair.y), None if end is None else round(end - time.monotonic(), 1)
+    if end is not None and left <= 0: return None, "not computed, as the time of --max-seconds is over; see kms distance"
     if rows > _MOST_ROWS: return None, f"not computed for more than {_MOST_ROWS} rows; see kms distance"
     rank = pooled_features(kernel, pair.x, pair.y).phi.shape[1]
     if rows * rank > _MOST_ENTRIES: return None, f"not computed for {rows} rows with a kernel matrix of rank {rank}, which takes long; see kms distance"
-    return kms_distance(pair.x, pair.y, kernel=kernel, rng=seed, max_iter=_ITERATIONS), ""
+    return kms_distance(pair.x, pair.y, kernel=kernel, rng=seed, max_iter=_ITERATIONS, max_seconds=left), ""
 
 def _test(args):
     "kms test: read, test, bound the distance if it is cheap, report."
     from kms_nb.testing import kms_test
     _picture(args.plot, args.force)
     pair = _pair(args)
-    t = kms_test(pair.x, pair.y, kernel=_kernel(args, pair.x, pair.y), alpha=args.alpha, n_resamples=args.n_resamples, rng=args.seed, progress=_progress())
-    res, reason = _cheap_distance(pair, t.projector.kernel, args.seed)
+    end = None if args.max_seconds is None else time.monotonic() + args.max_seconds
+    t = kms_test(pair.x, pair.y, kernel=_kernel(args, pair.x, pair.y), alpha=args.alpha, n_resamples=args.n_resamples, rng=args.seed, max_seconds=args.max_seconds, progress=_progress())
+    res, reason = _cheap_distance(pair, t.projector.kernel, args.seed, end)
     _save(args.plot, pair, t.projector, t)
     if args.json:
         facts = {k: getattr(t, k) for k in ("statistic", "pvalue", "threshold", "alpha", "reject", "method")}
         bounds = {**{k: getattr(res, k) for k in ("p", "lower", "upper", "rank", "converged")}, "message": _words(res.message, args)} if res else None
-        return _dump(args, pair, t.projector.kernel, **facts, n_resamples=len(t.null_distribution), verdict=_verdict(t), distance=bounds)
+        return _dump(args, pair, t.projector.kernel, **facts, n_resamples=len(t.null_distribution), message=_words(t.message, args), verdict=_verdict(t), distance=bounds)
     distance = _distance_lines(res, pair, args) if res else [("distance", reason)]
     _print(_sample_lines(pair) + [("kernel", _kernel_line(t.projector.kernel, True)[0][1] + " (of the strongest witness)")] + distance
            + [("picture", str(args.plot))] * (args.plot is not None) + _test_lines(t, args.seed))
@@ -399,13 +417,12 @@ def _demo(args):
     res = kms_distance(pair.x, pair.y, rng=args.seed)
     t = kms_test(pair.x, pair.y, n_resamples=args.n_resamples, rng=args.seed)
     _save(path, pair, res.projector)
-    say = lambda text: print(textwrap.fill(text, _width()))
-    say("Two species of Iris: do their flowers differ?")
+    _say(textwrap.fill("Two species of Iris: do their flowers differ?", _width()))
     _print(_sample_lines(pair) + _kernel_line(res.projector.kernel) + _distance_lines(res, pair, args) + _test_lines(t, args.seed))
-    say(f"The witness is the function that tells the samples apart, larger on {labels[0]}. Its smallest and largest values, and the lengths in cm:")
+    _say(textwrap.fill(f"The witness is the function that tells the samples apart, larger on {labels[0]}. Its smallest and largest values, and the lengths in cm:", _width()))
     species = np.repeat(labels, [len(s) for s in tables])
-    print("\n".join(_extremes(pd.concat(tables), species, res.projector(np.vstack([pair.x, pair.y])))))
-    print(f"Picture of the projected samples and the witness: {path}")
+    _say(*_extremes(pd.concat(tables), species, res.projector(np.vstack([pair.x, pair.y]))))
+    _say(_printable(f"Picture of the projected samples and the witness: {path}"))
 
 # %% ../nbs/cli.ipynb #7ffcb8d8
 def _open_streams():
@@ -423,7 +440,7 @@ def _run(args):
     "Run the chosen command; numbers near 1e308 end in an error of one line like any other."
     import numpy as np
     with np.errstate(over="ignore", invalid="ignore"): status = args.run(args)
-    sys.stdout.flush()
+    _say()
     return status or 0
 
 # %% ../nbs/cli.ipynb #dc8a8882

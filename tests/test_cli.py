@@ -446,7 +446,7 @@ def test_bad_options(run, ab, options, words):
     refused(run("test", "a.csv", "b.csv", *options), words)
 
 
-@pytest.mark.parametrize("options, words", [(["--tol", 0], "error: --tol must"), (["--tol", "x"], "--tol"), (["--method", "magic"], "magic"), (["--max-iter", 0], "error: --max-iter must"), (["--alpha", 0.1], "--alpha")])
+@pytest.mark.parametrize("options, words", [(["--tol", 0], "error: --tol must"), (["--tol", "x"], "--tol"), (["--method", "magic"], "magic"), (["--max-iter", 0], "--max-iter: must be a whole number, from 1 to 1000000000, got '0'"), (["--max-iter", "1_0"], "--max-iter: must"), (["--max-iter", "9" * 5000], "--max-iter: must"), (["--max-iter", 2.5], "--max-iter: must"), (["--alpha", 0.1], "--alpha")])
 def test_bad_options_of_distance(run, ab, options, words):
     refused(run("distance", "a.csv", "b.csv", *options), words)
 
@@ -493,6 +493,69 @@ def test_bad_commands(run):
     refused(run(), "kms demo")
     refused(run("compare", "a.csv"), "compare")
     refused(run("test"), "FILE")
+
+
+def test_errors_of_the_parser_are_one_printable_line(run, ab):
+    for args in (["test", "a.csv", "b.csv", "--\x1b[31mred"], ["\x1b[2J\nx"], ["distance", "a.csv", "b.csv", "--kernel", "\x07\n\n\udcff"], ["test", "a.csv", "b.csv", "--columns", '"\x1b'], ["distance", "-\x1b.csv"]):
+        err = refused(run(*args))
+        assert err[:-1].isprintable() and ("\\x1b" in err or "\\x07" in err or "\\\\x07" in err)
+
+
+def test_the_picture_of_the_demo_is_named_in_printable_letters(run, tmp_path):
+    out = run("demo", "--n-resamples", 9, "--plot", "p\x1b.png")[1]
+    assert out.endswith("witness: p\\x1b.png\n") and (tmp_path / "p\x1b.png").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs file names that are bytes")
+@pytest.mark.parametrize("end", ["png", "pdf", "svg"])
+def test_file_names_that_cannot_be_drawn(run, ab, tmp_path, end):
+    for name in (b"\xff.csv", b"\x1b[1m.csv"):
+        other = os.fsdecode(name)
+        os.rename(tmp_path / "a.csv", tmp_path / other)
+        for command in ("test", "distance"):
+            status, out, err = run(command, other, "b.csv", "--plot", f"t.{end}", "--force", *["--n-resamples", 9] * (command == "test"))
+            assert (status, err) == (0, "") and out.isprintable() is False and all(c.isprintable() or c == "\n" for c in out)
+            assert (tmp_path / f"t.{end}").stat().st_size > 1000
+        os.rename(tmp_path / other, tmp_path / "a.csv")
+    if end == "svg": assert all(ord(c) > 31 or c in "\n\t\r" for c in (tmp_path / "t.svg").read_text())
+
+
+@pytest.mark.parametrize("value", [0, -1, "nan", "inf", "x", "1_0", ""])
+def test_a_time_is_a_positive_number(run, ab, value):
+    for command in ("test", "distance"): refused(run(command, "a.csv", "b.csv", "--max-seconds", value), f"--max-seconds: must be a positive number, got '{value}'")
+
+
+def test_a_test_that_is_cut_short_says_so(run, ab, monkeypatch):
+    def args(): return "test", "a.csv", "b.csv", "--n-resamples", 999, "--max-seconds", "1e-9"
+    out = joined(run(*args())[1])
+    assert "note Test: stopped after 99 of 999 relabellings: --max-seconds is over." in out and "99 relabellings; seed 0" in out
+    assert "distance not computed, as the time of --max-seconds is over; see kms distance" in out and "The samples differ (p = 0.01 <" in out
+    got = json.loads(run(*args(), "--json")[1])
+    assert got["message"] == "stopped after 99 of 999 relabellings: --max-seconds is over" and got["n_resamples"] == 99 and got["distance"] is None and got["pvalue"] == 1 / 100
+    out = joined(run(*args(), "--alpha", 0.001)[1])
+    assert "raise --max-seconds to reject at 0.001" in out and "with 99" not in out
+
+
+def test_time_enough_changes_nothing(run, ab):
+    for command in (["test", "a.csv", "b.csv", "--n-resamples", 99], ["distance", "a.csv", "b.csv"]):
+        one, other = json.loads(run(*command, "--json")[1]), json.loads(run(*command, "--max-seconds", 1000, "--json")[1])
+        assert one == other and (command[0] == "distance" or one["message"] == "")
+        assert run(*command)[1] == run(*command, "--max-seconds", 1000)[1]
+
+
+def test_a_distance_that_is_cut_short_says_so(run, tmp_path):
+    for seed, name in enumerate("ab"): normal(40, 5, seed=seed).to_csv(tmp_path / f"{name}.csv", index=False)
+    for value, words in (("1e-9", "1e-09 seconds"), ("0.001", "0.001 seconds")):
+        assert f"note Solver: stopped after {words}." in joined(run("distance", "a.csv", "b.csv", "--tol", "1e-9", "--max-seconds", value)[1])
+        got = json.loads(run("distance", "a.csv", "b.csv", "--tol", "1e-9", "--max-seconds", value, "--json")[1])
+        assert f"stopped after {words}" in got["message"] and not got["converged"] and got["lower"] <= got["upper"]
+
+
+def test_what_the_test_leaves_of_the_time_is_for_the_distance(run, ab, monkeypatch):
+    seen, bound = [], distance.kms_distance
+    monkeypatch.setattr(distance, "kms_distance", lambda *args, **kwargs: seen.append(kwargs["max_seconds"]) or bound(*args, **kwargs))
+    for options in (["--max-seconds", 100], []): run("test", "a.csv", "b.csv", "--n-resamples", 9, *options)
+    assert 90 < seen[0] <= 100 and seen[1] is None
 
 
 def test_help_and_version(run):
@@ -620,7 +683,7 @@ def test_interrupt_that_a_module_turns_into_another_error(run, ab, monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 @pytest.mark.parametrize("shell, status, err", [
     (">&-", 0, ""), (">&- 2>&-", 0, ""), ("2>&-", 0, None), ("| head -c 5 >/dev/null; exit ${PIPESTATUS[0]}", 0, ""),
-    pytest.param(">/dev/full", 2, "No space left", marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full"))])
+    pytest.param(">/dev/full", 2, "standard output: No space left on device", marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full"))])
 @pytest.mark.parametrize("command", ["distance a.csv b.csv", "distance a.csv b.csv --json", "test --help"])
 def test_closed_and_full_outputs(ab, tmp_path, root, shell, status, err, command):
     done = subprocess.run(["bash", "-c", f"{sys.executable} -m kms_nb.cli {command} {shell}"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)},
