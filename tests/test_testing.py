@@ -1,5 +1,6 @@
 "kms_test: every method against plain computations, its invariances, strata, errors, and what the result says."
 import importlib
+import json
 import pickle
 from itertools import permutations
 
@@ -8,10 +9,11 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test, median_bandwidth
+from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test, median_bandwidth, testing
+from kms_nb.bounds import critical_value
 from kms_nb.data import blob
 from kms_nb.panel import STATISTICS, permutation_pvalue, pooled_kernel
-from kms_nb.testing import METHODS, feature_effects, permutation_null, resampled_distances, select_kernel, split_halves, split_strata
+from kms_nb.testing import METHODS, feature_effects, permutation_null, project_pooled, resampled_distances, select_kernel, split_halves, split_strata
 from kms_nb.transport import wasserstein_1d
 
 RESAMPLED = ("panel", "split", "permutation", "bootstrap")
@@ -217,3 +219,212 @@ def test_time_limits(method):
     assert 0 < kms_test(x, y, method=method, n_resamples=999, rng=0, max_seconds=1e-3).pvalue <= 1
     with pytest.raises(ValueError, match="`max_seconds`"):
         kms_test(x, y, method=method, max_seconds=-1)
+
+
+# --- nothing of the fit is tested, and no method becomes another --------------------------------------------------------
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_split_tests_no_row_that_it_was_fitted_on(monkeypatch, paired):
+    "The kernel is chosen and the witness fitted on one half of the rows, the test made on the other half."
+    seen = {}
+    def spy(name, x, y):
+        f = getattr(testing, name)
+        def spied(*args, **options):
+            seen[name] = {tuple(row) for z in args[x:y + 1] for row in z}
+            return f(*args, **options)
+        monkeypatch.setattr(testing, name, spied)
+    spy("kms_distance", 0, 1); spy("select_kernel", 1, 2); spy("project_pooled", 1, 2)
+    x, y = np.random.default_rng(0).normal(size=(2, 21, 2))
+    kms_test(x, y, method="split", kernel=[Gaussian(.5), Gaussian(2.)], n_resamples=19, rng=0, strata=(range(21), range(21)) if paired else None)
+    fitted, chosen, tested = seen["kms_distance"], seen["select_kernel"], seen["project_pooled"]
+    assert len(fitted) == 20 and chosen == fitted and not fitted & tested and fitted | tested == {tuple(row) for row in np.vstack([x, y])}
+
+
+def test_level_of_the_split_in_many_dimensions():
+    "In 20 dimensions a witness separates the rows that it was fitted on."
+    rng = np.random.default_rng(0)
+    p = np.array([kms_test(*rng.normal(size=(2, 10, 20)), method="split", kernel=Linear(), n_resamples=19, rng=s).pvalue for s in range(40)])
+    for alpha in (.1, .25, .5): assert np.mean(p <= alpha) <= alpha + 3.5 * np.sqrt(alpha * (1 - alpha) / 40)
+
+
+def test_theory_is_the_lower_bound_against_the_critical_value():
+    kernel, dot = Linear(), lambda a, b: np.asarray(a) @ np.asarray(b).T
+    x, y = blob(30, 4, variance=4, rng=0)
+    y = y[:24]
+    fit, A = kms_distance(x, y, kernel=kernel, tol=.01), max(np.linalg.norm(np.vstack([x, y]), axis=1))
+    assert fit.lower < fit.upper
+    for alpha in (.05, .3):
+        t = kms_test(x, y, kernel=kernel, method="theory", alpha=alpha)
+        assert t.statistic == fit.lower
+        assert_allclose(t.threshold, critical_value(30, 24, alpha=alpha, A=A), rtol=1e-12)
+        assert_allclose(kms_test(x, y, kernel=dot, method="theory", alpha=alpha).threshold, t.threshold, rtol=1e-9)      # the largest k(x, x) of a kernel that gives no bound
+
+
+def test_bootstrap_draws_rows_again_and_permutation_does_not(monkeypatch):
+    drawn = []
+    def spied(K, rows_x, rows_y, p=2):
+        drawn.extend(np.hstack([rows_x, rows_y]))
+        return resampled_distances(K, rows_x, rows_y, p)
+    monkeypatch.setattr(testing, "resampled_distances", spied)
+    nulls = {}
+    for method in ("permutation", "bootstrap"):
+        drawn.clear()
+        nulls[method] = run(method=method).null_distribution
+        assert len(drawn) == 50 and sorted(drawn[0]) == list(range(28))                  # the observed rows come first
+        for rows in drawn[1:]: assert (len(set(rows)) == 28) == (method == "permutation")
+    assert not np.intersect1d(*nulls.values()).size
+
+
+# --- strata and missing values ------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("method", ["panel", "split", "permutation"])
+def test_pairs_far_apart(method):
+    "A small shift within pairs that lie far from each other: only relabellings within the pairs can see it."
+    rng = np.random.default_rng(0)
+    base, who = 50 * rng.normal(size=(24, 1)), np.arange(24)
+    x, y = base + .1 * rng.normal(size=(24, 2)), base + 5 + .1 * rng.normal(size=(24, 2))
+    options = dict(method=method, kernel=Linear(), n_resamples=199, rng=0)
+    assert kms_test(x, y, **options).pvalue > .2
+    assert kms_test(x, y, strata=(who, who), **options).pvalue < .05
+
+
+def test_the_search_keeps_the_counts_of_every_stratum(monkeypatch):
+    drawn, x, y = [], np.arange(10.)[:, None], np.arange(10., 18)[:, None]                # a row is its own number in the pooled order
+    strata = np.arange(10) % 3, np.arange(8) % 3
+    codes = np.concatenate(strata)
+    def spied(K, rows_x, rows_y, p=2):
+        drawn.extend(np.bincount(codes[rows], minlength=3) for rows in rows_y)            # the smaller sample comes first
+        return resampled_distances(K, rows_x, rows_y, p)
+    monkeypatch.setattr(testing, "resampled_distances", spied)
+    kms_test(x, y, method="permutation", kernel=Gaussian(3.), n_resamples=49, strata=strata, rng=0)
+    assert len(drawn) == 50 and (np.array(drawn) == np.bincount(strata[0])).all()
+
+
+@pytest.mark.parametrize("method", ["panel", "split", "permutation"])
+def test_rows_with_missing_values_take_their_strata_along(method):
+    gaps = lambda z, rows: np.insert(z, rows, np.nan, axis=0)
+    who = np.arange(16) % 4, np.arange(12) % 4
+    x, y = gaps(X, [0, 7, 7]), gaps(Y, [12])
+    marked = np.insert(who[0], [0, 7, 7], 3), np.insert(who[1], [12], 0)
+    options = dict(method=method, kernel=G, n_resamples=49, rng=3)
+    for strata, left in ((None, None), (marked, who)):
+        a, b = kms_test(x, y, strata=strata, nan_policy="omit", **options), kms_test(X, Y, strata=left, **options)
+        assert a.pvalue == b.pvalue and a.statistic == b.statistic and (a.null_distribution == b.null_distribution).all()
+        assert a.message.startswith("3 of 19 rows of `x` left out for missing values; 1 of 13 rows of `y` left out") and b.message == ""
+    for policy in ("raise", "propagate"):
+        with pytest.raises(ValueError, match="`x` has 6 missing|`nan_policy`"): kms_test(x, y, nan_policy=policy, **options)
+
+
+# --- time ---------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("method, kept", [("panel", 99), ("split", 10_000), ("permutation", 99), ("bootstrap", 99)])
+def test_no_block_is_begun_after_the_time(method, kept):
+    t = run(method=method, n_resamples=30_000, max_seconds=1e-9)
+    assert len(t.null_distribution) == kept and f"stopped after {kept} of 30000 resamples: time" in t.message
+    assert t.pvalue == permutation_pvalue(t.statistic, t.null_distribution)
+
+
+@pytest.mark.parametrize("method", ["split", "theory"])
+def test_the_fit_of_the_witness_is_cut_short_too(method):
+    x, y = blob(40, 2, rng=0)
+    assert "fit of the witness stopped after 1e-09 seconds" in run(x, y, method, max_seconds=1e-9).message
+    assert "fit of the witness" not in run(x, y, method, max_seconds=100).message
+
+
+def test_a_billion_relabellings_end_with_the_time():
+    t = run(method="split", n_resamples=10 ** 9, max_seconds=.2)
+    done = len(t.null_distribution)
+    assert 0 < done < 10 ** 7 and f"stopped after {done} of 1000000000 resamples: time" in t.message
+
+
+# --- threads ------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("method", ["permutation", "bootstrap"])
+def test_threads_share_the_blocks_and_change_nothing(method, monkeypatch):
+    import joblib
+    handed = []
+    class Counting(joblib.Parallel):
+        def __call__(self, tasks):
+            tasks = list(tasks)
+            handed.append(len(tasks))
+            return super().__call__(tasks)
+    monkeypatch.setattr(joblib, "Parallel", Counting)
+    few = lambda **o: kms_test(X[:6], Y[:5], method=method, kernel=Linear(), n_resamples=999, rng=3, **o)
+    one = few()
+    assert handed == []
+    four = few(n_jobs=4)
+    assert handed == [4, 4, 2] and one.pvalue == four.pvalue and (one.null_distribution == four.null_distribution).all() and len(four.null_distribution) == 999
+
+
+def test_a_backend_of_joblib_registered_by_name_runs_the_blocks():
+    import joblib
+    from joblib.parallel import ThreadingBackend
+    calls = []
+    class Counting(ThreadingBackend):
+        def configure(self, *args, **options):
+            calls.append(1)
+            return super().configure(*args, **options)
+    joblib.register_parallel_backend("counting blocks", Counting)
+    few = lambda n_jobs: kms_test(X[:6], Y[:5], method="permutation", kernel=Linear(), n_resamples=399, rng=3, n_jobs=n_jobs)
+    with joblib.parallel_config(backend="counting blocks"): two = few(2)
+    assert calls and (two.null_distribution == few(1).null_distribution).all()
+
+
+# --- interrupts, ties, seeds --------------------------------------------------------------------------------------------
+
+def test_an_interrupt_in_the_permutations_of_the_split_keeps_what_is_done(monkeypatch):
+    whole, work, calls = run(method="split", n_resamples=30_000), testing.labelled_distances, []
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 3: raise KeyboardInterrupt
+        return work(*args)
+    monkeypatch.setattr(testing, "labelled_distances", interrupted)
+    part = run(method="split", n_resamples=30_000)
+    assert "stopped after 20000 of 30000 resamples: interrupted" in part.message and (part.null_distribution == whole.null_distribution[:20_000]).all()
+    assert part.statistic == whole.statistic and part.pvalue == permutation_pvalue(part.statistic, part.null_distribution)
+
+
+def test_equal_rows_are_interchangeable_in_the_search(monkeypatch):
+    "Labellings that differ only within runs of equal rows arrive as one: else rounding could tell them apart."
+    drawn, bits = [], np.repeat([0., 1., 2.], [9, 8, 3])
+    def spied(K, rows_x, rows_y, p=2):
+        drawn.extend(map(tuple, rows_x))
+        return resampled_distances(K, rows_x, rows_y, p)
+    monkeypatch.setattr(testing, "resampled_distances", spied)
+    z = np.random.default_rng(0).permutation(bits)[:, None]
+    kms_test(z[:8], z[8:], method="permutation", kernel=Gaussian(1.), n_resamples=199, rng=0)
+    assert len(drawn) == 200 and len(set(drawn)) == len({tuple(bits[list(rows)]) for rows in drawn}) > 10
+
+
+def test_equal_rows_get_equal_values_whatever_their_place():
+    "A function whose rounding depends on the place of a row in a block, as that of matrix products does."
+    f = lambda z: z[:, 0] + 1e-12 * np.arange(len(z))
+    x, y = np.array([[1., 2.], [0., 0.], [1., 2.]]), np.array([[5., 5.], [1., 2.], [0., 0.], [1., 2.]])
+    u, v = project_pooled(f, x, y)
+    assert u[0] == u[2] == v[1] == v[3] and u[1] == v[2] and u.shape == (3,) and v.shape == (4,)
+    assert_allclose(np.append(u, v), np.vstack([x, y])[:, 0], atol=1e-11)
+
+
+# --- the right values ---------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("method", ["panel", "split", "permutation"])
+def test_truth_values_and_constant_columns(method):
+    x, y = X > 1, Y > 1
+    assert run(x, y, method).pvalue == run(x.astype(float), y.astype(float), method).pvalue
+    options = dict(method=method, n_resamples=99, kernel=[Gaussian(.3), Gaussian(1.)] if method != "permutation" else G)
+    column = lambda z: np.column_stack([z, np.full(len(z), 7.)])
+    a, b = (kms_test(*pair, rng=np.random.default_rng(3), **options) for pair in ((X, Y), (column(X), column(Y))))       # an integer would be mixed with the data
+    assert a.pvalue == b.pvalue
+    assert_allclose(b.statistic, a.statistic, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("shift", [0, 100])
+def test_strict_json(method, shift):
+    "Also with an infinite threshold, and with samples so far apart that the effect size is infinite."
+    for x, y in ((X, Y + shift), (np.zeros((5, 2)), np.ones((4, 2)))):
+        for n_resamples in (9, 49):
+            t = kms_test(x, y, method=method, kernel=G, n_resamples=n_resamples, rng=0)
+            got = json.loads(json.dumps(t.to_dict(), allow_nan=False))
+            assert (got["threshold"] is None) == (t.threshold == np.inf) == (n_resamples == 9 and method != "theory") and (got["effect_size"] is None) == (t.effect_size == np.inf) == (x[0, 0] == 0)
+            assert got["pvalue"] == t.pvalue and got["reject"] is t.reject and len(got["null_distribution"]) == len(t.null_distribution)
