@@ -2,9 +2,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics.pairwise import rbf_kernel
 from scipy import stats
 
-from kms_nb import Gaussian, Laplace, compare_groups, detect_change, median_bandwidth
+from kms_nb import Gaussian, Laplace, Linear, compare_groups, detect_change, median_bandwidth
+from kms_nb import groups as module
 from kms_nb.groups import Monitor, adjusted_pvalues
 
 
@@ -68,3 +70,100 @@ def test_units_do_not_matter(scale):
     one, other = (Monitor(reference * s, window=20, horizon=60, n_streams=39, rng=0)(stream * s) for s in (1, scale))
     np.testing.assert_allclose(one.statistic, other.statistic, rtol=1e-5)
     assert one.alarm == other.alarm
+
+
+def some_groups(): return {name: np.random.default_rng(k).normal(size=(12, 2)) for k, name in enumerate("abc")}, np.random.default_rng(9).normal(size=(15, 2))
+
+
+def test_every_group_has_its_own_seed(monkeypatch):
+    "With one seed for all, groups with equal rows would have equal p-values, and so would the errors of one draw repeat in every group."
+    seeds, test = [], module.kms_test
+    def spied(*args, rng, **options):
+        seeds.append(rng)
+        return test(*args, rng=rng, **options)
+    monkeypatch.setattr(module, "kms_test", spied)
+    rows, reference = np.random.default_rng(0).normal(size=(12, 2)), np.random.default_rng(9).normal(size=(15, 2))
+    once = compare_groups({"a": rows, "b": rows, "c": rows}, reference, n_resamples=49, rng=3)
+    assert len(set(seeds)) == 3 and not np.array_equal(once.tests[0].null_distribution, once.tests[1].null_distribution)
+    first, again = list(seeds), compare_groups({"a": rows, "b": rows, "c": rows}, reference, n_resamples=49, rng=3)
+    assert seeds[3:] == first and (again.adjusted == once.adjusted).all()
+    compare_groups({"a": rows}, reference, n_resamples=49, rng=4)
+    assert seeds[-1] not in first
+
+
+@pytest.mark.parametrize("correction", ["holm", "fdr"])
+def test_an_interrupt_keeps_the_groups_that_are_done(monkeypatch, correction):
+    "Those without a test count as tested, so that the error rate holds."
+    groups, reference = some_groups()
+    groups["a"] = groups["a"] + 5
+    whole, test, calls = compare_groups(groups, reference, n_resamples=199, rng=0, correction=correction), module.kms_test, []
+    def interrupted(*args, **options):
+        calls.append(1)
+        if len(calls) > done: raise KeyboardInterrupt
+        return test(*args, **options)
+    monkeypatch.setattr(module, "kms_test", interrupted)
+    for done in (1, 2):
+        calls.clear()
+        part = compare_groups(groups, reference, n_resamples=199, rng=0, correction=correction)
+        assert part.names == tuple("abc")[:done] and part.message == f"interrupted after {done} of 3 groups" and whole.message == ""
+        assert [t.pvalue for t in part.tests] == [t.pvalue for t in whole.tests[:done]] and part.adjusted.tolist() == adjusted_pvalues([t.pvalue for t in part.tests] + [1] * (3 - done), correction)[:done].tolist()
+        assert part.adjusted[0] == pytest.approx(3 / 200) and len(part.to_frame()) == len(part.reject) == done
+    calls.clear(); done = 0
+    with pytest.raises(KeyboardInterrupt): compare_groups(groups, reference, n_resamples=199, rng=0)
+
+
+def test_an_interrupt_inside_a_test_keeps_that_test_and_those_before(monkeypatch):
+    from kms_nb import panel
+    groups, reference = some_groups()
+    mean, calls = panel.STATISTICS["mean"], []
+    def interrupted(K, labels):
+        calls.append(1)
+        if len(calls) == 7: raise KeyboardInterrupt                      # four blocks each: in the second group
+        return mean(K, labels)
+    monkeypatch.setitem(panel.STATISTICS, "mean", interrupted)
+    part = compare_groups(groups, reference, kernel=Gaussian(1.), n_resamples=399, rng=0)
+    assert part.names == ("a", "b") and part.message == "interrupted after 2 of 3 groups" and part.tests[0].message == ""
+    assert "stopped after 199 of 399 resamples: interrupted" in part.tests[1].message and len(part.tests[1].null_distribution) == 199
+
+
+def test_a_reference_without_variation_is_refused():
+    stream = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(ValueError, match="`reference` has too little variation"): detect_change(stream, np.ones((100, 2)), window=10, n_streams=39)
+
+
+def test_rare_values_in_the_reference():
+    "More than 95 % of the windows of the simulated streams look alike; a jump to the rare value is seen all the same."
+    reference, stream = np.zeros((2000, 1)), np.zeros((120, 1))
+    reference[::100] = 1
+    stream[60:] = 1
+    for window in (4, 20):
+        found = detect_change(stream, reference, window=window, n_streams=49, rng=0)
+        assert 60 <= found.alarm < 60 + window and np.isfinite(found.statistic).all()
+        assert detect_change(np.zeros((120, 1)), reference, window=window, n_streams=49, rng=0).alarm is None
+
+
+def test_a_kernel_that_fails_on_the_stream_is_refused():
+    "A Gaussian that gives nan far away, where only the stream goes."
+    def kernel(a, b): return np.where(np.abs(a).max(1, initial=0)[:, None] > 50, np.nan, rbf_kernel(a, b))
+    rng = np.random.default_rng(0)
+    reference, stream = rng.normal(size=(80, 2)), rng.normal(size=(40, 2))
+    assert detect_change(stream, reference, window=10, n_streams=39, kernels=[kernel], rng=0).threshold > 0
+    stream[30, 1] = 99
+    with pytest.raises(ValueError, match="`kernel` returned values that are not finite"): detect_change(stream, reference, window=10, n_streams=39, kernels=[kernel], rng=0)
+
+
+@pytest.mark.parametrize("alpha, n_streams", [(np.float32(.05), 39), (1 / 49, 48), (np.float64(.05), 19), (1 / 3, 2)])
+def test_as_many_streams_as_the_level_needs(alpha, n_streams):
+    rng = np.random.default_rng(0)
+    options = dict(window=5, horizon=20, kernels=[Linear()], rng=0, alpha=alpha)
+    assert type(Monitor(rng.normal(size=(40, 2)), n_streams=n_streams, **options).alpha) is float
+    fewest = int(np.ceil(1 / float(alpha) - 1 - 1e-9))
+    with pytest.raises(ValueError, match="`n_streams` must be at least"): Monitor(rng.normal(size=(40, 2)), n_streams=fewest - 1, **options)
+
+
+def test_frames_with_exchanged_columns_are_refused():
+    rng = np.random.default_rng(0)
+    reference, stream = (pd.DataFrame(rng.normal(size=(n, 2)), columns=["u", "v"]) for n in (60, 30))
+    with pytest.raises(ValueError, match="`stream` has the column 'v' where `reference` has 'u'"): detect_change(stream[["v", "u"]], reference, window=10, n_streams=39)
+    with pytest.raises(ValueError, match="group 'a': `reference` has the column 'u' where `x` has 'v'"): compare_groups({"a": stream[["v", "u"]]}, reference)
+    with pytest.raises(ValueError, match="`stream` has 1 columns, `reference` 2"): detect_change(stream[["u"]], reference, window=10, n_streams=39)

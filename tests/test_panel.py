@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kms_nb import Gaussian, Laplace, Linear
+from kms_nb import Gaussian, Laplace, Linear, panel
 from kms_nb.data import blob
-from kms_nb.panel import STATISTICS, as_strata, labelled_distances, panel_kernels, panel_weights, pooled_kernel, relabellings, scores, tied_first, witness_panel
+from kms_nb.panel import STATISTICS, as_strata, data_generator, labelled_distances, panel_kernels, panel_weights, permutation_pvalue, pooled_kernel, pooled_order, relabellings, scores, tied_first, witness_panel
 from kms_nb.transport import wasserstein_1d
 
 X, Y = blob(14, 2, rng=5)
@@ -195,3 +195,33 @@ def test_a_labelling_and_its_complement_are_written_alike():
 
 def _pvalue(z, kernel, seed):
     return witness_panel(z[:10], z[10:], kernels=[kernel], n_resamples=199, rng=seed).pvalue
+
+
+def test_equal_rows_are_interchangeable(monkeypatch):
+    "Labellings that differ only within runs of equal rows arrive at the statistics as one: else rounding could tell them apart."
+    drawn, bits = [], np.repeat([0., 1., 2.], [9, 8, 3])
+    def spied(K, labels):
+        drawn.extend(map(tuple, labels))
+        return STATISTICS["mean"](K, labels)
+    monkeypatch.setattr(panel, "STATISTICS", STATISTICS | {"mean": spied})
+    z = np.random.default_rng(0).permutation(bits)[:, None]
+    witness_panel(z[:8], z[8:], kernels=[Gaussian(1.)], n_resamples=199, rng=0)
+    assert len(drawn) == 200 and len(set(drawn)) == len({tuple(bits[list(labels)]) for labels in drawn}) > 10
+
+
+def test_pvalues_count_ties_up_to_rounding_only():
+    assert permutation_pvalue(1., np.array([1 - 1e-12])) == 1 and permutation_pvalue(1., np.array([1 - 1e-6])) == .5
+    assert permutation_pvalue(1., np.array([1 + 1e-6, 1., .5, 0.])) == .6 and permutation_pvalue(0., np.zeros(9)) == 1
+    for bad in ((np.nan, np.ones(3)), (1., np.array([1, np.inf]))):
+        with pytest.raises(ValueError, match="finite"): permutation_pvalue(*bad)
+
+
+def test_one_seed_draws_other_numbers_for_other_data():
+    draw = lambda z, seed=0, codes=None: data_generator(seed, z, codes).random(4).tolist()
+    z, codes = np.vstack([X, Y]), np.arange(25) % 3
+    z = z[pooled_order(z)]
+    other = z.copy(); other[3, 1] += .01 * np.ptp(z[:, 1])
+    draws = [draw(z), draw(other), draw(z, 1), draw(z, 0, codes), draw(z, 0, codes[::-1]), draw(z[:-1])]
+    assert len({tuple(d) for d in draws}) == 6
+    for scale in (1e-150, 1e-3, 7., 1e150): assert draw(z * scale) == draw(z)
+    assert draw(z + 5) == draw(z) and draw(z, np.random.default_rng(0)) == draw(other, np.random.default_rng(0)) == np.random.default_rng(0).random(4).tolist()
