@@ -112,11 +112,13 @@ def largest_displacement(kernel, x, y, pi):
     return np.sqrt(max(np.linalg.eigvalsh(root.T @ K @ root)[-1], 0))
 
 
-def check(res, x, y, kernel, x_weights=None, y_weights=None):
+def check(res, x, y, kernel, x_weights=None, y_weights=None, tol=0.01):
     "Re-check a result by code that shares nothing with the solver: values by POT, eigenvalues of the Gram matrix, marginals, bounds from both sides."
     a, b, p = as_weights(x_weights, len(x)), as_weights(y_weights, len(y)), res.p
     small = SQRT_EPS * size(kernel, x, y)
     assert 0 <= res.lower <= res.relaxation <= res.upper < np.inf and 0 <= res.gap <= 1 and res.rank >= 1
+    gap = 1 - (res.relaxation / res.upper) ** p if res.upper > 0 else 0.0
+    assert res.converged == (gap <= tol) == (res.message.split(";")[0] == "converged") or abs(gap - tol) < 1e-9
     # the lower value is attained by a function of norm one
     u, v = res.projector(x), res.projector(y)
     np.testing.assert_allclose(wasserstein(u, v, a, b, p), res.lower, rtol=1e-6, atol=5 * small)

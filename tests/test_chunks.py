@@ -98,6 +98,48 @@ def test_interval_against_exact_features_and_transport(small_sample, n_features,
         for bound in ours.history: assert bound.relaxation <= ours.lower and bound.upper >= ours.upper
 
 
+@pytest.mark.parametrize("kernel", [Gaussian(1.), Linear()])
+def test_values_close_to_exact_ones(kernel):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(300, 2)), rng.normal(size=(250, 2)) + [1, 0]
+    exact, ours = kms_distance(x, y, kernel=kernel), kms_distance(cut(x), cut(y), kernel=kernel, n_features=80)
+    assert_allclose(ours.lower, exact.lower, rtol=1e-2)
+    assert exact.lower <= ours.upper < 1.2 * exact.upper
+
+
+def test_rounding_of_the_features_is_added_to_the_bound(small_sample, monkeypatch):
+    "The length by which rounding can move a feature vector, twice; and the part of itself, for every row."
+    features, bound, seen = chunks.sample_features, chunks.cell_bound, []
+    def with_rounding(rounding, moved):
+        def spied(*args):
+            seen.append(bound(*args))
+            return seen[-1]
+        monkeypatch.setattr(chunks, "cell_bound", spied)
+        monkeypatch.setattr(chunks, "sample_features", lambda *args: (features(*args)[0], rounding, moved))
+        return kms_distance(cut(X), cut(Y), kernel=Gaussian(.5), n_features=20, max_iter=1).upper
+    uppers = [with_rounding(*r) for r in ((0., 0.), (1e-4, 0.), (0., 1e-3))]
+    for upper, (top, left), rounding in zip(uppers, seen, (0, 1e-4, 0)): assert_allclose(upper, np.sqrt(top + left) + 2 * np.sqrt(rounding), rtol=1e-9)
+    assert_allclose(seen[2][1] - seen[0][1], 8e-3, rtol=1e-6)                         # 2 for the pair, 2 for the square, of both samples
+    near = np.array([[1, 0, 0], [1, 0, 3e-6], [0, 1, 6.]])
+    found, rounding, moved = features(lambda u, v: np.asarray(u) @ np.asarray(v).T, near[:2], near[1:], 6., 2, np.random.default_rng(1))
+    assert moved > 0 and rounding > moved ** 2                                        # the landmarks are nearly equal
+
+
+def test_near_duplicate_landmarks_keep_the_bound():
+    "Landmarks whose Gram matrix is nearly singular: features that rounding makes too long must not lower `upper`."
+    dot = lambda u, v: np.asarray(u) @ np.asarray(v).T
+    for eps in (3e-6, 1e-4):
+        near = np.array([[1, 0, 0], [1, 0, eps]])
+        x, y = np.vstack([[0, 1, 6.], near]), np.vstack([[0, -1, 6.], near])
+        for seed in range(4): assert kms_distance(cut(x, 2), cut(y, 2), kernel=dot, n_features=2, rng=seed).upper >= np.sqrt(4 / 3) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("options", [dict(max_iter=np.int64(7)), dict(n_features=np.uint8(30)), dict(max_iter=np.int8(2), n_features=np.int16(9)), dict(tol=np.float32(.01)), dict(p=np.float32(1.5))])
+def test_numbers_of_other_types_as_options(small_sample, options):
+    plain = {name: value if name == "tol" else float(value) if name == "p" else int(value) for name, value in options.items()}
+    assert bounds(kms_distance(cut(X), cut(Y), kernel=Gaussian(.5), **options)) == bounds(kms_distance(cut(X), cut(Y), kernel=Gaussian(.5), **plain))
+
+
 def test_one_dimension_closes():
     u, v = np.random.default_rng(0).normal(size=(3000, 1)), 2 * np.random.default_rng(1).normal(size=(2000, 1)) + 1
     for p in (1, 1.5, 2):
