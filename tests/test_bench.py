@@ -148,6 +148,12 @@ def test_missing_data_are_named(worker, tmp_path):
     assert x.shape == y.shape == (5, 4) and np.allclose(np.linalg.norm(x, axis=1), 1)
 
 
+def test_a_million_rows_stay_below_four_gigabytes():
+    "What the stored measurements say of the largest sample."
+    rows = [row for row in read_rows(ROOT / "bench/results.csv") if int(row["n"]) == 10**6]
+    assert rows and all(row["solver"] == "kms_distance" and row["check"] == "ok" and 0 < float(row["mb_peak"]) < 4000 and 0 < float(row["value"]) <= float(row["upper"]) for row in rows)
+
+
 def test_command_itself_is_small():
     "Its memory would be counted in the peaks of the processes that it starts."
     code = "import sys; sys.path.insert(0, 'bench'); import bench_solvers; print('numpy' in sys.modules)"

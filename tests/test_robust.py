@@ -1,5 +1,6 @@
 """Hostile input and failing parts: the right value, or an error that names the argument. See test_distance.py for ordinary bad input and test_cli.py for the command line."""
 import decimal
+import enum
 import fractions
 import gzip
 import json
@@ -16,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kms_nb import Gaussian, Laplace, Linear, bundle, kernels, kms_distance, kms_test, mirror, panel, transport
+from kms_nb import Gaussian, Laplace, Linear, RandomFourier, bundle, distance, exact, kernels, kms_distance, kms_test, local, median_bandwidth, mirror, panel, rank, testing, transport
 from kms_nb.baselines import baseline_test
 from kms_nb.cli import main
 from kms_nb.data import blob, read_table
@@ -123,7 +124,7 @@ def test_tables_that_the_transformer_refuses(kind):
     table, error, words = REFUSED[kind]
     fitted = KMSProjector().fit(pd.DataFrame(WHOLE, columns=list("ab")) if len(getattr(table, "columns", [])) else WHOLE, [0, 1, 0, 1])
     ours = kind in ("masked", "masked rows", "masked cell", "categories", "huge integer", "text", "bytes", "dates", "arrow text")
-    with pytest.raises(error if ours else (TypeError, ValueError), match=f"`X` .*{words}" if ours else None): fitted.transform(table)
+    with pytest.raises(error if ours else (TypeError, ValueError), match=f"`X` .*{words}" if ours else "[Ss]parse" if "sparse" in kind else None): fitted.transform(table)
 
 
 @pytest.mark.parametrize("kind", ["masked", "masked rows", "masked cell", "categories", "text", "dates", "nullable gap", "words", "sparse matrix", "objects"])
@@ -151,6 +152,39 @@ def test_one_dimension_is_refused_with_a_remedy_that_works(f, x, column, row):
     with pytest.raises(ValueError) as error: f(x, Y)
     assert str(error.value) == f"`x` must have two dimensions (rows, features), got shape (3,); pass `{column}` for 3 rows of one feature, or `{row}` for a single row"
     assert kernels.as_sample(eval(column)).shape == (3, 1) and kernels.as_sample(eval(row)).shape == (1, 3)
+
+
+class Colour(enum.Enum): red, blue = "red", "blue"
+
+
+STRATA = {
+    "masked": np.ma.array(np.arange(12) % 2, mask=np.arange(12) == 5), "masked rows": [np.ma.masked, *[1] * 11], "missing": [pd.NA, *[1] * 11], "missing integers": pd.array([None, *[1] * 11], dtype="Int64"), "no time": [pd.NaT, *[1] * 11],
+    "none": [None, *[1] * 11], "nan": [np.nan, *[1] * 11], "tuples": [(1, 2)] * 12, "tuples in objects": pd.Series([(1, 2)] * 12), "enums": [Colour.red] * 12, "complex": [1j] * 12, "sets": [{1}] * 12, "ragged": [[1, 2], *[[1]] * 11], "generator": (i for i in range(12)), "number": 7,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Warning. converting a masked")                 # numpy's own
+@pytest.mark.parametrize("method", ["panel", "split", "permutation"])
+@pytest.mark.parametrize("kind", STRATA)
+def test_strata_that_are_refused(kind, method):
+    for strata in ((STRATA[kind], [1] * 12), ([1] * 12, STRATA[kind])):
+        with pytest.raises(ValueError, match="`strata`"): kms_test(X, Y, strata=strata, method=method, n_resamples=9)
+
+
+@pytest.mark.parametrize("kind", ["masked", "list", "first", "numbers"])
+def test_weights_that_are_refused(kind):
+    weights = {"masked": np.ma.array(np.ones(12), mask=np.arange(12) == 5), "list": [1.0] * 11 + [np.ma.masked], "first": [np.ma.masked] + [1] * 11, "numbers": ["1"] * 12}[kind]
+    for name in ("x_weights", "y_weights"):
+        with pytest.raises((TypeError, ValueError), match=f"`{name}`" + " .*masked" * (kind != "numbers")): kms_distance(X, Y, **{name: weights})
+
+
+@EACH
+def test_whole_numbers_that_would_merge_are_refused(f):
+    large = np.array([[2 ** 53, 0], [2 ** 53 + 1, 1], [2 ** 53 + 2, 2]])
+    for table in (large, large.tolist(), large.astype(np.uint64)):
+        with pytest.raises(ValueError, match="`y` has whole numbers beyond 2.53 that differ by too little"): f(large - 2 ** 53, table)
+    apart = np.array([[2 ** 54, 0], [2 ** 54 + 4, 1], [2 ** 54 + 8, 2]])                  # beyond, and told apart
+    assert number(f(apart, apart[:2] + 4)) == number(f(apart.astype(float), apart[:2].astype(float) + 4))
 
 
 # --- missing values -------------------------------------------------------------------------------------------------------
@@ -278,6 +312,31 @@ def test_far_from_the_origin():
     assert number(kms_distance([[1e16, 0.0]], [[1e16, 3.0]], kernel=Linear()))[0] == pytest.approx(3, rel=1e-6)
 
 
+@pytest.mark.parametrize("offset", [2.0 ** 45, 2.0 ** 50, 2.0 ** 52, -2.0 ** 52])
+@pytest.mark.parametrize("kind", [None, Laplace, Gaussian, RandomFourier])
+def test_an_offset_that_loses_no_digit_changes_nothing(kind, offset):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 20, (15, 2)).astype(float), rng.integers(5, 30, (12, 2)).astype(float)
+    kernel = kind and kind(median_bandwidth(x, y))
+    if kind is RandomFourier and offset < 0: offset = -offset                               # it measures from the value nearest to zero
+    a, b = (kms_distance(x + c, y + c, kernel=kernel) for c in (0, offset))
+    assert number(a) == number(b)
+    for method in ("panel", "split", "permutation"):
+        s, t = (kms_test(x + c, y + c, kernel=kernel, method=method, n_resamples=49, rng=np.random.default_rng(3)) for c in (0, offset))
+        assert (s.pvalue, s.statistic) == (t.pvalue, t.statistic)
+
+
+def test_very_high_orders_of_the_test():
+    x, y = X[:, :1], Y[:, :1] + 5
+    t = kms_test(x, y, p=500, method="split", kernel="linear", n_resamples=99, rng=0)
+    gap = np.abs(np.sort(t.projected_x) - np.sort(t.projected_y))
+    assert_allclose(t.statistic, gap.max() * np.mean((gap / gap.max()) ** 500) ** (1 / 500), rtol=1e-9)
+    assert t.pvalue <= 0.05 and np.isfinite(t.null_distribution).all()
+    for method in ("permutation", "bootstrap"):
+        with pytest.raises(ValueError, match=f"`p` must be at most 100 for `method`='{method}'.*got 150"): kms_test(x, y, p=150, method=method)
+        assert 0 < kms_test(x, y, p=100, method=method, n_resamples=19, rng=0).pvalue <= 1
+
+
 # --- kernels that are none ------------------------------------------------------------------------------------------------
 
 def with_corner(value):
@@ -304,9 +363,32 @@ def test_kernels_that_are_none(f, kind):
     with pytest.raises(ValueError, match=f"`kernel` .*({words})"): f(X, Y, kernel=kernel)
 
 
+@pytest.mark.parametrize("method", ["permutation", "bootstrap", "theory"])
+@pytest.mark.parametrize("kind", BAD_KERNELS)
+def test_kernels_that_are_none_in_the_other_tests(kind, method):
+    kernel, words = BAD_KERNELS[kind]
+    with pytest.raises(ValueError, match=f"`kernel` .*({words})"): kms_test(X, Y, kernel=kernel, method=method, n_resamples=9, rng=0)
+
+
 @pytest.mark.parametrize("kind", ["nan", "inf", "corner", "shape", "indefinite"])
 def test_kernels_that_are_none_seen_through_a_few_features(kind):
     with pytest.raises(ValueError, match="`kernel` "): kms_distance(X, Y, kernel=BAD_KERNELS[kind][0], n_features=4, rng=3)
+
+
+def test_theory_of_zeros_and_of_kernels_in_other_precision():
+    zero = np.zeros((5, 2))
+    for kernel in ("linear", lambda a, b: a @ b.T):
+        t = kms_test(zero, zero, method="theory", kernel=kernel)
+        assert (t.statistic, t.pvalue, t.reject) == (0, 1, False) and 0 < t.threshold < np.inf
+    for dtype in (np.longdouble, np.float32):
+        kernel = lambda a, b: rbf_kernel(a, b).astype(dtype)
+        a, b = kms_distance(X, Y, kernel=kernel), kms_distance(X, Y, kernel=rbf_kernel)
+        assert_allclose(a.lower, b.lower, rtol=2e-3)
+        assert b.lower <= a.upper and (a.upper < b.upper * 1.002 or dtype is np.float32)      # which hides more
+        for method in ("panel", "split", "permutation", "bootstrap", "theory"):
+            a, b = (kms_test(X, Y, kernel=k, method=method, n_resamples=49, rng=0) for k in (kernel, rbf_kernel))
+            assert type(a.statistic) is float and a.pvalue == pytest.approx(b.pvalue, abs=.05)
+        assert as_fitted(X, Y, kernel=kernel).lower > 0
 
 
 def test_kernels_are_not_refused_for_their_rounding():
@@ -396,6 +478,38 @@ def test_mirror_ascent_whose_transport_fails(monkeypatch, call):
     still_valid(kms_distance(X, Y, kernel=Gaussian(0.3), method="mirror", tol=1e-9), TRUTH[2])
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), np.linalg.LinAlgError("did not converge"), RuntimeError("the solver failed")], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("module, part, options", [
+    (bundle, "master", {}), (bundle, "starting_point", {}), (mirror, "optimal_coupling", dict(method="mirror")), (mirror, "relative_gap", dict(method="mirror")), (exact, "cone_master", dict(method="exact", tol=1e-3)),
+    (exact, "cone_bound", dict(method="exact", tol=1e-3)), (exact, "splitting_normal", dict(method="exact", tol=1e-3)), (exact, "advance", dict(method="exact", tol=1e-3)), (local, "polish", dict(max_iter=3)), (local, "ascend", dict(max_iter=3)),
+    (distance, "best_direction", dict(max_iter=3)), (distance, "polish", dict(method="exact", max_iter=1, tol=1e-3)), (distance, "cell_upper", dict(method="local", max_iter=3)), (distance, "lower_rank", dict(reduce_rank=True, max_iter=3)),
+    (rank, "safe_step", dict(reduce_rank=True, max_iter=3)), (rank, "optimal_face", dict(reduce_rank=True, max_iter=3))], ids=lambda v: v if isinstance(v, str) else "")
+def test_parts_that_fail_or_are_interrupted_leave_a_valid_interval(monkeypatch, module, part, options, error):
+    monkeypatch.setattr(module, part, fail_from(1, getattr(module, part), error))
+    res = kms_distance(X, Y, **dict(kernel=Gaussian(0.3), tol=1e-9) | options)
+    still_valid(res, TRUTH[2])
+    said = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+    assert f"the rank was not reduced: {said}" in res.message if "reduce_rank" in options else res.message.split(";")[0] == said
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("the solver failed")], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+def test_bounds_of_other_orders_whose_cells_or_witness_fail(monkeypatch, p, error):
+    truth = kms_distance(X, Y, p=p, kernel=Gaussian(0.3), tol=0.01)
+    for part, options in (("cell_upper", dict(method="local")), ("best_direction", {})):
+        with monkeypatch.context() as patch:
+            patch.setattr(distance, part, fail_from(1, getattr(distance, part), error))
+            still_valid(kms_distance(X, Y, p=p, kernel=Gaussian(0.3), tol=1e-9, max_iter=3, **options), truth)
+
+
+@pytest.mark.parametrize("method, p", [("bundle", 2), ("bundle", 1.5), ("mirror", 2), ("local", 2), ("local", 1.5), ("exact", 2)])
+def test_no_time_leaves_a_valid_interval(method, p):
+    res = kms_distance(X, Y, p=p, kernel=Gaussian(0.3), method=method, tol=1e-9, max_seconds=1e-9)
+    still_valid(res, TRUTH[p])
+    assert res.n_iter == 1 and res.message.split(";")[0] == "stopped after " + "0 cones and " * (method == "exact") + "1e-09 seconds" and "proved by cells" not in res.message
+    assert kms_distance(X, Y, p=p, kernel=Gaussian(0.3), method=method, tol=.2, max_seconds=1e3).converged or method == "local"
+
+
 def test_transport_that_reaches_its_iteration_limit(monkeypatch):
     import ot
     truth, emd = kms_distance(X, Y[:9], kernel=Gaussian(0.3)), ot.emd
@@ -464,6 +578,54 @@ def test_too_much_is_refused_at_once():
     assert done.returncode == 0 and done.stdout.count("GB of memory") == 2, done.stderr
 
 
+@pytest.mark.parametrize("method", ["bundle", "mirror", "exact"])
+def test_memory_of_every_method_with_transport(monkeypatch, method):
+    monkeypatch.setattr(kernels, "MEMORY_LIMIT", 1_000_000)
+    x = np.random.default_rng(0).normal(size=(800, 5))
+    with pytest.raises(ValueError, match="transport between 400 and 400 rows.*`method`='local'.*MEMORY_LIMIT"): kms_distance(x[:400], x[400:], kernel=Linear(), method=method, max_iter=1)
+
+
+def test_memory_of_the_transformer_speaks_of_its_table(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(80, 5))
+    monkeypatch.setattr(kernels, "MEMORY_LIMIT", 90_000)
+    with pytest.raises(ValueError, match="Gram matrix of 80 distinct rows.*subsample `X`, or raise") as error: KMSProjector(kernel=Gaussian(1.0)).fit(x, np.arange(80) % 2)
+    assert "`x`" not in str(error.value) and "`y`" not in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["panel", "permutation", "bootstrap"])
+def test_memory_of_the_tests(monkeypatch, method):
+    "Of relabellings, and of the features of many rows, before either is made."
+    def touched(*args, **options): raise AssertionError("memory was used before it was estimated")
+    for module, name in ((panel, "relabellings"), (testing, "relabellings"), (panel, "pooled_kernel"), (testing, "pooled_kernel")): monkeypatch.setattr(module, name, touched)
+    monkeypatch.setattr(kernels, "MEMORY_LIMIT", 10_000_000)
+    with pytest.raises(ValueError, match="1000000 relabellings of 24 rows need.*`n_resamples`.*MEMORY_LIMIT"): kms_test(X, Y, method=method, kernel=Gaussian(1.0), n_resamples=1_000_000)
+    x = np.random.default_rng(0).normal(size=(4000, 2))
+    with pytest.raises(ValueError, match="features of 4000 rows under 1 kernel need.*subsample `x` and `y`"): kms_test(x[:2000], x[2000:], method=method, kernel=Gaussian(1.0), n_resamples=9)
+
+
+def test_features_in_single_precision_say_what_that_hides(monkeypatch):
+    x, y = np.random.default_rng(0).normal(size=(2, 30, 2))
+    double, truth = kernels.pooled_features(Gaussian(1.0), x, y, n_features=8, rng=np.random.default_rng(0)), kms_distance(x, y, kernel=Gaussian(1.0))
+    monkeypatch.setattr(kernels, "SINGLE", 10)
+    single = kernels.pooled_features(Gaussian(1.0), x, y, n_features=8, rng=np.random.default_rng(0))
+    assert double.phi.dtype == float and single.phi.dtype == single.psi.dtype == np.float32
+    for a, b in ((double.residual_x, single.residual_x), (double.residual_y, single.residual_y), ([double.rounding], [single.rounding])): assert_allclose(np.subtract(b, a), 2.0 ** -22, rtol=1e-6)
+    for phi, psi in ((double.phi, single.phi), (double.psi, single.psi)): assert np.linalg.norm(phi - psi, axis=1).max() <= 2.0 ** -22
+    for method in ("bundle", "local"):
+        res = kms_distance(x, y, kernel=Gaussian(1.0), n_features=8, method=method)
+        assert res.lower <= truth.upper and truth.lower <= res.upper
+
+
+def test_rows_that_share_a_hash_are_still_told_apart(monkeypatch):
+    rows = np.random.default_rng(0).integers(0, 40, (20_001, 2)).astype(float)
+    expected = kernels.distinct_rows(rows)
+    for value in (0, 1):
+        def hashed(frame, **options): return pd.Series(np.arange(len(frame)) % 2 * value, dtype="uint64")
+        monkeypatch.setattr("pandas.util.hash_pandas_object", hashed)
+        z, ids = kernels.distinct_rows(rows)
+        assert (z[ids] == rows).all() and len(z) == len(np.unique(rows, axis=0)) == len(expected[0])
+
+
 # --- determinism ----------------------------------------------------------------------------------------------------------
 
 def test_processes_and_threads_agree():
@@ -497,6 +659,31 @@ def test_results_can_be_written_as_json(options):
     assert got["kernel"] == repr(res.projector.kernel) and got["history"] == [list(h) for h in res.history]
     equal = kms_distance(X, X).to_dict()
     assert json.loads(json.dumps(equal))["upper"] == 0
+
+
+@pytest.mark.parametrize("options", [dict(max_iter=np.int64(7)), dict(n_features=np.uint8(20)), dict(tol=np.float32(.01)), dict(p=fractions.Fraction(3, 2))])
+def test_numbers_of_other_types_as_options_of_the_transformer(options):
+    plain = {name: value if name == "tol" else float(value) if name == "p" else int(value) for name, value in options.items()}
+    assert number(as_fitted(X, Y, **options)) == number(as_fitted(X, Y, **plain))
+
+
+def test_names_of_features_in_pictures():
+    from matplotlib.figure import Figure
+    x, y = np.random.default_rng(0).normal(size=(2, 9, 3)) * [[[1, 2, 3]]]
+    t = kms_test(x, y, n_resamples=19, rng=0)
+    def words(kind, names):
+        ax = Figure().subplots()
+        t.plot(ax, kind=kind, names=names)
+        ax.figure.canvas.draw()
+        return {ax.get_xlabel(), ax.get_ylabel(), *(label.get_text() for label in ax.get_yticklabels())}
+    for kind, shown in (("witness", 2), ("features", 3)):
+        for names, strings in (([11, 12, 13], ["11", "12", "13"]), ([("a", 1), ("b", 2), ("c", 3)], ["('a', 1)", "('b', 2)", "('c', 3)"]), (["$x", "y$", "$a$"], [r"\$x", r"y\$", r"\$a\$"]), (pd.Index(["u", "v", "w"]), "uvw"), (None, ["feature 0", "feature 1", "feature 2"])):
+            assert len(words(kind, names) & set(strings)) == shown
+        for names in ([], ["u", "v"], list("uvwx")):
+            with pytest.raises(ValueError, match=f"`names` has {len(names)} entries for 3 features"): words(kind, names)
+    for k in (0, -1, 2.0, True, None, "3"):
+        with pytest.raises(ValueError, match="`k` must be a positive integer"): t.top_points(k)
+    assert [len(rows) for rows in t.top_points(np.int64(2))] == [2, 2]
 
 
 # --- files from strangers -------------------------------------------------------------------------------------------------
