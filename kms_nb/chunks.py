@@ -10,7 +10,7 @@ __all__ = ['BINS', 'PASSES', 'as_chunks', 'over_chunks', 'read_sample', 'centred
 import time
 import numpy as np
 from scipy.linalg import solve_triangular
-from .kernels import NYSTROEM_TOL, Features, Linear, _relative_rounding, _checked, _diagonal, _kernel_features, as_kernel, as_sample, check_memory, distinct_rows
+from .kernels import Features, Linear, _least_pivot, _relative_rounding, _checked, _diagonal, _kernel_features, as_kernel, as_sample, check_memory, distinct_rows
 from .mirror import Bounds, Problem, _progress_bar, relative_gap
 from .bundle import bundle
 from .cells import CELLS, SAMPLE, STEP, cell_numbers, coupled_upper, group_sums, grow_cells
@@ -132,7 +132,7 @@ def sample_features(kernel, x, y, largest, n_features, rng):
     features, L, rounding = _kernel_features(kernel, distinct_rows(np.vstack([x, y]))[0], n_features, rng)
     if L is not None:                                                             # few distinct rows: landmarks are all that the others do not determine
         rounding = rounding.min() ** 2
-        r = max(1, int((np.diag(features.triangle) ** 2 > NYSTROEM_TOL * rounding).sum()))
+        r = max(1, int((np.diag(features.triangle) ** 2 > _least_pivot(rounding, features.triangle[0, 0] ** 2)).sum()))
         features = Features(kernel, features.points[:r], features.triangle[:r, :r])
     moved = _relative_rounding(features.triangle, rounding)
     return features, rounding + moved ** 2 * _diagonal(kernel, features.points).max(), moved

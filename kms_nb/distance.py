@@ -196,8 +196,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
         n_features = FEATURES; notes.append(f"{FEATURES} Nystroem features for {len(x) + len(y)} rows")
     F = pooled_features(kernel, x, y, n_features=n_features, rng=rng)
     problem, scale = _scaled_problem(F, a, b, p)
-    if F.rounding is not None and 2 * F.phi.shape[1] < n_features and (single := np.asarray(kernel(x[:1], x[:1])).dtype).itemsize < 8:
-        notes.append(f"{F.phi.shape[1]} of {n_features} features lie above the rounding of a kernel of {single}; in float64 there would be more")
+    if F.hidden and (single := np.asarray(kernel(x[:1], x[:1])).dtype).itemsize < 8: notes.append(f"the kernel returns {single}, whose rounding leaves {F.phi.shape[1]} of {n_features} features and widens the interval")
     if method == "auto":
         method = "bundle" if len(x) * len(y) <= DENSE_COST else "local"
         notes.append(f"method {method!r} chosen for {len(x)} and {len(y)} rows with {F.phi.shape[1]} features")
@@ -217,6 +216,10 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     value = displacements(u, v, monotone_pieces(problem, u, v), p)[0]
     reached = value ** (1 / p) if p <= 2 else wasserstein_1d(u, v, a, b, p)           # high powers of small numbers vanish
     if a @ u < b @ v: omega = -omega                         # the witness is larger on x
+    witness = F.map.witness(omega)
+    if F.hidden:
+        long = np.sqrt(1 + 2 * F.hidden * (witness.coef @ witness.coef))
+        witness, reached = replace(witness, coef=witness.coef / long), reached / long
     whole, proved = _upper(relaxed, F, problem, scale, p, method != "exact")
     upper = whole(proved)
     apart = lambda value: 1 - (value / upper) ** p if upper > 0 else 0.0               # the relative gap, without high powers of large numbers
@@ -235,4 +238,4 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     else: notes.insert(0, "the solver converged, `upper` is larger")
     history[-1] = Bounds(history[-1].relaxation, float(scale * upper))
     return KMSResult(p=p, lower=float(scale * lower), upper=float(scale * upper), relaxation=float(scale * best), factor=W if relaxed.value > value else omega[:, None],
-                     coupling=relaxed.coupling, projector=F.map.witness(omega), n_iter=len(history), converged=done, message="; ".join(notes), history=tuple(history), method=method)
+                     coupling=relaxed.coupling, projector=witness, n_iter=len(history), converged=done, message="; ".join(notes), history=tuple(history), method=method)

@@ -436,7 +436,8 @@ class PooledFeatures:
     - phi, psi : arrays (n, r), (m, r). Feature vectors of x and of y.
     - ids_x, ids_y : int arrays (n,), (m,). Equal numbers mean equal rows.
     - residual_x, residual_y : arrays (n,), (m,). Upper bounds on the length of what the features leave out, rounding of the features or the Gram matrix included.
-    - rounding : float or None. For Nystroem features the length by which rounding can move a feature vector; None where the residuals are rounding alone."""
+    - rounding : float or None. For Nystroem features the length by which rounding can move a feature vector; None where the residuals are rounding alone.
+    - hidden : float. For Nystroem features the size of an eigenvalue that rounding can hide in the Gram matrix of the points, else 0."""
     map: Features
     phi: np.ndarray
     psi: np.ndarray
@@ -445,6 +446,7 @@ class PooledFeatures:
     residual_x: np.ndarray
     residual_y: np.ndarray
     rounding: float = None
+    hidden: float = 0.0
 
 # %% ../nbs/00_kernels.ipynb #ca2d5cf6
 def _linear_features(z):
@@ -461,6 +463,10 @@ def _linear_features(z):
 
 NYSTROEM_TOL = 1e7           # least squared pivot of a Nystroem factor, in units of the rounding of the Gram matrix
 
+def _least_pivot(rounding, size):
+    "The least squared pivot of a Nystroem factor: for a kernel in single precision, whose rounding is a larger part of its size, where what is cut off and what rounding does to the rest are alike."
+    return float(min(NYSTROEM_TOL * rounding, np.sqrt(20 * rounding * size)))
+
 def _relative_rounding(triangle, rounding):
     "By what part of itself rounding can move a Nystroem feature vector: the factor is exact for a Gram matrix that is off by `rounding`, and the last pivots feel it most."
     return float(10 * rounding / min(np.diag(triangle) ** 2))
@@ -470,7 +476,7 @@ def _kernel_features(kernel, z, n_features, rng):
     nystroem = n_features is not None and n_features < len(z)
     chosen = z[np.sort(rng.choice(len(z), n_features, replace=False))] if nystroem else z
     K, rounding = gram_matrix(kernel, chosen)
-    P, L = pivoted_cholesky(K, (NYSTROEM_TOL if nystroem else 10) * rounding)         # looser where the triangle is inverted for every row
+    P, L = pivoted_cholesky(K, _least_pivot(rounding, np.diag(K).max()) if nystroem else 10 * rounding)         # looser where the triangle is inverted for every row
     if len(P) == 0: P, L = np.array([0]), np.zeros((len(K), 1))               # a kernel that vanishes on the sample
     features = Features(kernel, chosen[P], L[P] if L.any() else np.eye(1))
     if not isinstance(kernel, (Gaussian, Laplace)):                           # those are positive definite by Bochner's theorem
@@ -545,8 +551,8 @@ def pooled_features(kernel, x, y, *, n_features=None, rng=None):
     z, ids = distinct_rows(np.vstack([x, y]))
     _check_features(kernel, *z.shape, n_features)
     features, L, rho = _linear_features(z) if isinstance(kernel, Linear) else _kernel_features(kernel, z, n_features, rng)
-    rounding = None
-    if L is None: L, rho, rounding = _nystroem_rows(features, z, ids, rho)
+    rounding, hidden = None, 0.0
+    if L is None: hidden = rho; L, rho, rounding = _nystroem_rows(features, z, ids, rho)
     else: L -= L.mean(0); L = L[ids]
     n = len(x)
-    return PooledFeatures(features, L[:n], L[n:], ids[:n], ids[n:], rho[ids[:n]], rho[ids[n:]], rounding)
+    return PooledFeatures(features, L[:n], L[n:], ids[:n], ids[n:], rho[ids[:n]], rho[ids[n:]], rounding, hidden)

@@ -279,3 +279,15 @@ def test_numbers_of_other_types_as_options(options, method):
 @pytest.mark.parametrize("p", [Fraction(3, 2), 1.5, np.float32(1.5), 3])
 def test_methods_for_the_second_order_only(method, p):
     with pytest.raises(ValueError, match=f"`method`='{method}' is for `p`=2; for p={float(p):g} use 'bundle'"): kms_distance(X, Y, p=p, method=method)
+
+
+def test_a_kernel_in_single_precision_keeps_a_useful_interval():
+    "Rounding of 1e-7 leaves fewer features, and is allowed for at both ends."
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 1
+    exact = kms_distance(x, y, kernel=Gaussian(1.0))
+    res = kms_distance(x, y, kernel=lambda a, b: Gaussian(1.0)(a, b).astype(np.float32), n_features=30)
+    assert exact.lower - 0.01 < res.lower <= exact.upper <= res.upper < 0.7 and "float32" in res.message
+    z, c = res.projector.points, res.projector.coef
+    assert c @ Gaussian(1.0)(z, z) @ c <= 1 + 1e-12                                      # of the kernel itself, not of its rounded values
+    assert "float" not in kms_distance(x, y, kernel=Gaussian(1.0), n_features=30).message
