@@ -38,24 +38,28 @@ def permutation_threshold(null, alpha):
     return float(np.sort(null)[-k]) if k > 0 else np.inf
 
 # %% ../nbs/06b_panel.ipynb #a79567ee
-def relabellings(labels, n_resamples, rng, strata=None):
-    """Labels (N,), boolean, above n_resamples random permutations of them: (n_resamples + 1, N). strata (N,): permute only among rows with equal entries."""
+def relabellings(labels, n_resamples, rng, strata=None, deadline=np.inf):
+    """Labels (N,), boolean, above n_resamples random permutations of them: (n_resamples + 1, N), or fewer once time.monotonic() is past the deadline. strata (N,): permute only among rows with equal entries."""
     out = np.empty((n_resamples + 1, len(labels)), bool)
     out[0] = labels
-    for rows in ([slice(None)] if strata is None else [np.flatnonzero(strata == s) for s in np.unique(strata)]):
-        start = np.sort(labels[rows])                                  # not the observed order: the same draws whichever labelling was observed
-        out[1:, rows] = rng.permuted(np.broadcast_to(start, (n_resamples, len(start))), axis=1)
+    groups = [slice(None)] if strata is None else [np.flatnonzero(strata == s) for s in np.unique(strata)]
+    step = max(1, 10_000_000 // len(labels))
+    for b in range(1, n_resamples + 1, step):
+        part = out[b:b + step]
+        for rows in groups:
+            start = np.sort(labels[rows])                              # not the observed order: the same draws whichever labelling was observed
+            part[:, rows] = rng.permuted(np.broadcast_to(start, (len(part), len(start))), axis=1)
+        if time.monotonic() > deadline: return out[:b + step]
     return out
 
 # %% ../nbs/06b_panel.ipynb #bfd50eeb
-def in_blocks(work, total, step, *, max_seconds=None, n_jobs=1, progress=False):
-    "Results of work(block) for slices of at most `step` that cover range(total), as a list; and why it ends early, empty, time or interrupted. The first block is always done. n_jobs: threads."
+def in_blocks(work, total, step, *, deadline=np.inf, n_jobs=1, progress=False):
+    "Results of work(block) for slices of at most `step` that cover range(total), as a list; and why it ends early, empty, time (time.monotonic() is past the deadline) or interrupted. The first block is always done. n_jobs: threads."
     blocks = [slice(b, min(b + step, total)) for b in range(0, total, step)]
-    end = np.inf if max_seconds is None else time.monotonic() + max_seconds
     done, bar = [], _progress_bar(len(blocks), progress)
     try:
         while len(done) < len(blocks):
-            if done and time.monotonic() >= end: return done, "time"
+            if done and time.monotonic() > deadline: return done, "time"
             several = blocks[len(done):len(done) + n_jobs]
             if len(several) == 1: done.append(work(several[0]))
             else:
@@ -344,12 +348,10 @@ class PanelResult:
 
     def __repr__(self): return f"PanelResult(statistic={self.statistic:.6g}, pvalue={self.pvalue:.4g}, kernel={self.members[0].kernel}, kind={self.members[0].kind!r})"
 
-def panel_statistics(z, labels, kernels, rng, *, max_seconds=None, **options):
-    "Statistics (J, B) of all members on z (N, d) for labels (B, N): for each kernel mean, discriminant, depth, scale and covariance; and why there are fewer than B. Labels come in blocks of bounded memory. max_seconds: the features count too. options: `in_blocks`."
-    start = time.monotonic()
+def panel_statistics(z, labels, kernels, rng, **options):
+    "Statistics (J, B) of all members on z (N, d) for labels (B, N): for each kernel mean, discriminant, depth, scale and covariance; and why there are fewer than B. Labels come in blocks of bounded memory. options: `in_blocks`."
     panel = [pooled_kernel(kernel, z, rng) for kernel in kernels]
-    if max_seconds is not None: max_seconds -= time.monotonic() - start
-    found, stopped = in_blocks(lambda b: np.array([statistic(K, labels[b]) for K in panel for statistic in STATISTICS.values()]), len(labels), max(1, min(100, 4_000_000 // len(z))), max_seconds=max_seconds, **options)
+    found, stopped = in_blocks(lambda b: np.array([statistic(K, labels[b]) for K in panel for statistic in STATISTICS.values()]), len(labels), max(1, min(100, 2_000_000 // len(z))), **options)
     return np.concatenate(found, axis=1), stopped
 
 def witness_panel(x, y, *, kernels=None, n_resamples=999, strata=None, rng=None, max_seconds=None, progress=False):
@@ -358,6 +360,7 @@ def witness_panel(x, y, *, kernels=None, n_resamples=999, strata=None, rng=None,
     x (n, d), y (m, d): at least one row each. kernels: a sequence of kernels from narrow to wide; None means `panel_kernels`. n_resamples: relabellings. strata: None, or a pair of sequences (n,) and (m,): labels are permuted among rows
     with equal entries only. rng: None, integer or Generator; the same integer gives the same result in any order of rows and samples. max_seconds: stop after that time with the relabellings that are done; Ctrl-C does the same. progress: show a bar. The p-value is valid at every sample size if labels are exchangeable (within strata), over the random relabellings.
     Raises ValueError or TypeError that names the argument. Source: @eq-pvalue, @eq-combination."""
+    deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
     x, y = as_pair(x, y)
     if not isinstance(n_resamples, numbers.Integral) or isinstance(n_resamples, bool) or n_resamples < 1: raise ValueError(f"`n_resamples` must be a positive integer, got {n_resamples!r}")
     if kernels is not None and not (isinstance(kernels, (tuple, list)) and kernels and all(map(callable, kernels))): raise ValueError(f"`kernels` must be a sequence of kernels or None, got {kernels!r}")
@@ -368,8 +371,9 @@ def witness_panel(x, y, *, kernels=None, n_resamples=999, strata=None, rng=None,
     rng = data_generator(rng, z, codes)
     kernels = panel_kernels(z, rng=rng) if kernels is None else tuple(kernels)
     check_resamples(n_resamples, len(z), len(kernels))
-    L = tied_first(relabellings(labels, int(n_resamples), rng, codes), z)
-    return _panel_result(kernels, *panel_statistics(z, L, kernels, rng, max_seconds=max_seconds, progress=progress), z, labels, swapped, rng)
+    L = tied_first(relabellings(labels, int(n_resamples), rng, codes, deadline), z)
+    s, stopped = panel_statistics(z, L, kernels, rng, deadline=deadline, progress=progress)
+    return _panel_result(kernels, s, stopped or "time" * (len(L) <= n_resamples), z, labels, swapped, rng)
 
 # %% ../nbs/06b_panel.ipynb #3e2e287f
 def _panel_result(kernels, s, stopped, z, labels, swapped, rng):

@@ -99,7 +99,7 @@ def resampled_distances(K, rows_x, rows_y, p=2):
     return 2 * np.maximum(f, g) ** (1 / p), np.where((f >= g)[:, None], omega, other)
 
 # %% ../nbs/07_testing.ipynb #fe453626
-def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, replace=False, **options):
+def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, replace=False, deadline=np.inf, **options):
     "Statistic, null distribution (B,), witness, and why it ended early, of the two methods that search again for every resample; the observed rows come first. options: `in_blocks`."
     z, n = np.vstack([x, y]), len(x)
     order = pooled_order(z, codes)
@@ -107,11 +107,13 @@ def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, replace=False, **o
     check_resamples(n_resamples, len(z), 1, 8 if replace else 3)
     K = pooled_kernel(kernel, z, rng)
     if replace: rows = [np.vstack([np.flatnonzero(own), rng.integers(len(z), size=(n_resamples, own.sum()))]) for own in (first, ~first)]
-    else: labels = tied_first(relabellings(first, n_resamples, rng, codes), z)
+    else: labels = tied_first(relabellings(first, n_resamples, rng, codes, deadline), z)
+    drawn = n_resamples + 1 if replace else len(labels)
     def search(b):
         sides = (side[b] for side in rows) if replace else (np.nonzero(side)[1].reshape(len(side), -1) for side in (labels[b], ~labels[b]))
         return resampled_distances(K, *sides, p)
-    found, stopped = in_blocks(search, n_resamples + 1, max(1, min(100, 1_000_000 // len(z))), **options)
+    found, stopped = in_blocks(search, drawn, max(1, min(100, 1_000_000 // len(z))), deadline=deadline, **options)
+    stopped = stopped or "time" * (drawn <= n_resamples)
     values, omega = np.concatenate([f for f, _ in found]) * K.unit, found[0][1][0]
     if (K.values[first] @ omega).mean() < (K.values[~first] @ omega).mean(): omega = -omega
     return float(values[0]), values[1:], K.witness(omega), stopped
@@ -244,6 +246,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     - progress : bool. Show a bar where there is something to wait for.
 
     Returns a `KMSTestResult`. Raises ValueError or TypeError that names the argument."""
+    deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
     _check_test(alpha, method, n_resamples, n_jobs)
     _check_options(p, "auto", .01, None, None, max_seconds)
     method, p, alpha, n_resamples = "panel" if method == "auto" else method, float(p), float(alpha), int(n_resamples)
@@ -265,7 +268,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
         order = pooled_order(np.vstack([x, y]), codes)
         rng = data_generator(seed, np.vstack([x, y])[order], None if codes is None else codes[order])
         run = {"panel": _panel_test, "split": _split_test}.get(method, _search_test)
-        options = dict(max_seconds=max_seconds, progress=progress) | ({} if run is not _search_test else dict(n_jobs=n_jobs, replace=method == "bootstrap"))
+        options = dict(max_seconds=max_seconds, deadline=deadline, progress=progress) | ({} if run is not _search_test else dict(n_jobs=n_jobs, replace=method == "bootstrap"))
         statistic, null, f, seen, kind, evidence, stopped = run(x, y, p, kernel, n_resamples, codes, rng, **options)
         pvalue, threshold = permutation_pvalue(statistic, null), permutation_threshold(null, alpha)
         if swapped: f, seen = Witness(f.kernel, f.points, -f.coef), None if seen is None else (-seen[1], -seen[0])
@@ -295,24 +298,22 @@ def _as_kernels(kernel, x, y, method):
     if method == "panel": return None if kernel is None else (as_kernel(kernel, x, y),)
     return as_kernel(kernel, x, y)
 
-def _panel_test(x, y, p, kernel, n_resamples, codes, rng, **options):
+def _panel_test(x, y, p, kernel, n_resamples, codes, rng, max_seconds, deadline, progress):
     "The witness panel."
     strata = None if codes is None else (codes[:len(x)], codes[len(x):])
-    t = witness_panel(x, y, kernels=kernel, n_resamples=n_resamples, strata=strata, rng=rng, **options)
+    t = witness_panel(x, y, kernels=kernel, n_resamples=n_resamples, strata=strata, rng=rng, max_seconds=max_seconds and deadline - time.monotonic(), progress=progress)
     return t.statistic, t.null_distribution, t.witness, None, t.members[0].kind, t.members, _cut_short(None, t.stopped, len(t.null_distribution), n_resamples)
 
-def _split_test(x, y, p, kernel, n_resamples, codes, rng, max_seconds=None, **options):
+def _split_test(x, y, p, kernel, n_resamples, codes, rng, max_seconds, deadline, progress):
     "Witness on one half, permutations on the other."
-    start = time.monotonic()
     if codes is None: x_fit, y_fit, x_test, y_test = split_halves(x, y, rng)
     else:
         i, j = split_strata(codes[:len(x)], codes[len(x):], rng)
         x_fit, y_fit, x_test, y_test, codes = x[i], y[j], x[~i], y[~j], np.concatenate([codes[:len(x)][~i], codes[len(x):][~j]])
     if isinstance(kernel, tuple): kernel = select_kernel(kernel, x_fit, y_fit, p, rng)
-    fit = kms_distance(x_fit, y_fit, p=p, kernel=kernel, tol=.01, max_iter=100, max_seconds=max_seconds, rng=rng, **options)
+    fit = kms_distance(x_fit, y_fit, p=p, kernel=kernel, tol=.01, max_iter=100, max_seconds=max_seconds, rng=rng, progress=progress)
     u, v = project_pooled(fit.projector, x_test, y_test)
-    if max_seconds is not None: max_seconds -= time.monotonic() - start
-    statistic, null, stopped = _permutation_null(u, v, n_resamples, rng, p, codes, max_seconds=max_seconds, **options)
+    statistic, null, stopped = _permutation_null(u, v, n_resamples, rng, p, codes, deadline=deadline, progress=progress)
     return statistic, null, fit.projector, (u, v), "kms", (), _cut_short(fit, stopped, len(null), n_resamples)
 
 def _cut_short(fit, stopped="", done=0, asked=0):
@@ -320,7 +321,7 @@ def _cut_short(fit, stopped="", done=0, asked=0):
     why = "" if fit is None else fit.message.split("; ")[0]
     return (f"fit of the witness {why}",) * (why == "interrupted" or why.endswith(" seconds")) + (f"stopped after {done} of {asked} resamples: {stopped}",) * bool(stopped)
 
-def _search_test(x, y, p, kernel, n_resamples, codes, rng, **options):
+def _search_test(x, y, p, kernel, n_resamples, codes, rng, max_seconds, **options):
     "Permutation or, with `replace`, bootstrap of the KMS distance found by local search."
     statistic, null, f, stopped = _resampled_null(kernel, x, y, p, n_resamples, codes, rng, **options)
     return statistic, null, f, None, "kms", (), _cut_short(None, stopped, len(null), n_resamples)
