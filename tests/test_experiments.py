@@ -1,10 +1,8 @@
 "The command behind the evidence pages: a small run, what it keeps, its data, and the stored results."
 import importlib
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -133,21 +131,16 @@ def test_stored_results_are_complete(experiments, name, columns):
     assert set(keys) <= {tuple(experiments.written(t[k]) for k in figure.keys) for t in figure.tasks(args)}
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_interrupt_keeps_what_is_done(tmp_path):
-    "Rows that are there stay, whole, and the same command goes on from them."
-    path, only = tmp_path / "fig6.csv", ["fig6", "--trials", "1", "--out", str(tmp_path)]
-    process = subprocess.Popen([*COMMAND, *only], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), start_new_session=True)
-    try:
-        deadline = time.monotonic() + 100
-        while not path.exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130 and "stopped; what is done is kept" in out and err == ""
-    rows, before = read_rows(path), path.read_bytes()
-    assert rows and all(float(r["lower"]) <= float(r["upper"]) for r in rows) and [p.name for p in tmp_path.iterdir()] == ["fig6.csv"]
-    done = run(*only, "--only", *(f"{k}={rows[0][k]}" for k in ("seed", "h1", "D", "n")))
-    assert done.returncode == 0 and "1 of 1 units of work" in done.stdout and path.read_bytes() == before
+def test_interrupt_between_units_keeps_what_is_done(experiments, tmp_path, monkeypatch, capsys):
+    "Rows that are there stay, and the same command goes on from them."
+    interval, calls, command = experiments.interval, [], ["fig6", "--quick", "--no-progress", "--only", "n=5", "--out", str(tmp_path)]
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 4: signal.raise_signal(signal.SIGINT)
+        return interval(*args)
+    monkeypatch.setattr(experiments, "interval", interrupted)
+    assert experiments.main(command) == 130 and "stopped; what is done is kept" in capsys.readouterr().out
+    before = (tmp_path / "fig6.csv").read_text("utf-8")
+    assert len(read_rows(tmp_path / "fig6.csv")) == 3 and [p.name for p in tmp_path.iterdir()] == ["fig6.csv"]
+    assert experiments.main(command) == 0 and len(calls) == 4 + 8 - 3
+    assert (tmp_path / "fig6.csv").read_text("utf-8").startswith(before) and len(read_rows(tmp_path / "fig6.csv")) == 8
