@@ -238,6 +238,15 @@ def _typed(cells, comma=False):
     value = iter(numbers)
     return np.array([np.nan if c is None else next(value) for c in cells], dtype=float)
 
+def _merged(cells, most=1000):
+    "Two whole numbers that are spelled differently and read as one, such as 01 and 1, in a column of few values; else None."
+    values, seen = set(), {}
+    for c in cells:
+        if c in values: continue
+        if len(values) >= most: return None
+        values.add(c)
+        if re.fullmatch(r"[+-]?\d+", c) and (other := seen.setdefault(float(c), c)) != c: return other, c
+
 def _drop_unnamed(names, columns):
     "Positions of the columns to keep, and the notes about those left out (see *Row names*)."
     import pandas as pd
@@ -306,7 +315,9 @@ def _read_text(path, text, notes, header):
     keep, left_out = _drop_unnamed(names, columns)
     names = _named(names)
     if header == "auto" and not guess and 0 in keep and all(isinstance(columns[i], pd.Series) for i in keep): guess = [_as_names(rows[0])]      # all text
-    return pd.DataFrame({names[i]: columns[i] for i in keep}), notes + guess + left_out
+    table = pd.DataFrame({names[i]: columns[i] for i in keep})
+    table.attrs["merged"] = {names[i]: merged for i in keep if not isinstance(columns[i], pd.Series) and (merged := _merged(row[i] for row in body))}
+    return table, notes + guess + left_out
 
 # %% ../nbs/data.ipynb #8bcf8e1a
 def _is_text(kind):
@@ -413,10 +424,20 @@ def read_pair(first, second, *, header="auto"):
     return tuple(tables)
 
 # %% ../nbs/data.ipynb #c377f391
+def _spelled(label, found):
+    "The value among those found in a column that a label spells, or None: as it is printed, or as `read_table` would read it."
+    text = str(label)
+    for v in found:
+        if str(v) == text or isinstance(v, bool) and str(v).lower() == text.lower(): return v
+    for comma in (False, True):
+        number = int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else _number(text, comma)
+        for v in found:
+            if isinstance(v, (Real, Decimal)) and not isinstance(v, bool) and v == number: return v
+
 def split_by(table, column, labels=None):
     """Two tables out of one with a label column: (first, second, labels).
 
-    The column must hold exactly two distinct labels, unless `labels` names the two to keep. `labels` comes back as the pair, sorted unless
+    The column must hold exactly two distinct labels, unless `labels` names the two to keep, as they are printed or written in a file. `labels` comes back as the pair, sorted unless
     it was given; `first` holds the rows of the one, `second` those of the other. The label column is left out of both and the row index is
     kept. Raises ValueError for an unknown column or label, a missing label, or another number of labels, which are then named."""
     if column not in table.columns:
@@ -424,12 +445,13 @@ def split_by(table, column, labels=None):
     values, rest = table[column], table.drop(columns=column)
     if not len(rest.columns): raise ValueError(f"the table has no column besides {column!r}")
     if values.isna().any(): raise ValueError(f"column {column!r} lacks a label in {_count(values.isna().sum(), 'row')}")
+    if merged := table.attrs.get("merged", {}).get(column): raise ValueError(f"column {column!r} holds the labels {' and '.join(map(_short, merged))}, which are one number; write a letter in front of the labels")
     found = sorted(values.unique().tolist(), key=lambda v: (isinstance(v, str), v))
     if labels is not None:
-        spelled = {str(v): v for v in found}
-        unknown = [v for v in labels if str(v) not in spelled]
+        spelled = {v: _spelled(v, found) for v in labels}
+        unknown = [v for v, value in spelled.items() if value is None]
         if unknown: raise ValueError(f"`labels` must be among {_listed(found)}, got {_listed(unknown)}")
-        found = [spelled[str(v)] for v in dict.fromkeys(labels)]
+        found = list(dict.fromkeys(spelled.values()))
     if len(found) != 2:
         raise ValueError(f"column {column!r} must hold exactly two labels, or `labels` must name two of them, got {len(found)}: {_listed(found)}")
     return rest[values == found[0]], rest[values == found[1]], tuple(found)

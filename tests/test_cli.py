@@ -170,6 +170,28 @@ def test_by(run, tmp_path):
     refused(run("test", "all.csv", "--labels", "old,new"), "--labels needs --by")
 
 
+def test_labels_are_those_of_the_file(run, tmp_path):
+    rows = normal(12).assign(g=["0", "1", "2"] * 4)
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    right = json.loads(run("distance", "t.csv", "--by", "g", "--labels", "1,0", "--json")[1])
+    (tmp_path / "gap.csv").write_text((tmp_path / "t.csv").read_text() + "5,5,\n")          # makes the column one of floats
+    got = json.loads(run("distance", "gap.csv", "--by", "g", "--labels", "1,0", "--omit-missing", "--json")[1])
+    assert got["upper"] == right["upper"] and [s["label"] for s in got["samples"]] == ["g=1.0", "g=0.0"]
+    rows.assign(g=["1,5", "2,5", "3,5"] * 4).to_csv(tmp_path / "comma.csv", index=False, sep=";", decimal=",")
+    got = json.loads(run("distance", "comma.csv", "--by", "g", "--labels", '"2,5","1,5"', "--json")[1])
+    assert got["upper"] == right["upper"]
+    rows.assign(g=["01", "1", "2"] * 4).to_csv(tmp_path / "t.csv", index=False)
+    refused(run("distance", "t.csv", "--by", "g", "--labels", "1,2"), "column 'g' holds the labels 01 and 1, which are one number")
+
+
+def test_a_first_row_of_text_above_text_is_noted(run, tmp_path):
+    for name, last in (("a", "green"), ("b", "blue")): (tmp_path / f"{name}.csv").write_text(f"red,big\nblue,small\n{last},big\nred,big\n")
+    note = "The first row, red, big, was read as column names (--header no reads it as data)."
+    assert note in joined(run("distance", "a.csv", "b.csv")[1]) and note not in joined(run("distance", "a.csv", "b.csv", "--header", "no")[1])
+    normal(9).assign(g="x").to_csv(tmp_path / "a.csv", index=False)
+    assert "first row" not in run("distance", "a.csv", "a.csv")[1]
+
+
 def test_by_with_three_labels(run, tmp_path):
     pd.concat([normal(9, seed=i).assign(g=f"k{i}") for i in range(3)]).to_csv(tmp_path / "t.csv", index=False)
     refused(run("test", "t.csv", "--by", "g"), "got 3: k0, k1, k2", "--labels must name two")

@@ -372,6 +372,39 @@ def test_split_by():
     with pytest.raises(ValueError, match="no column besides"): split_by(table[["g"]], "g")
 
 
+@pytest.mark.parametrize("text, labels, right", [
+    ("g,v\n0,1\n1,2\n2,3\n,4\n", ["0", "1"], (0, 1)), ("g,v\n0,1\n1,2\n2,3\n,4\n", ["1.0", "2"], (1, 2)), ("g,v\ntrue,1\nfalse,2\n", ["true", "false"], (True, False)), ("g,v\nTRUE,1\nfalse,2\n,3\n", ["FALSE", "True"], (False, True)),
+    ("g;v\n1,5;1\n2,5;2\n3,5;3\n", ["1,5", "3.5"], (1.5, 3.5)), ("g,v\n01,1\n02,2\n", ["02", "1"], (2, 1)), ("g,v\n1e3,1\n5,2\n7,2\n", ["1000", "5"], (1000, 5)), ("g,v\n01a,1\n1a,2\n", ["1a", "01a"], ("1a", "01a"))])
+def test_labels_as_they_are_in_the_file(save, text, labels, right):
+    table = read_table(save("t.csv", text))
+    table = table[table["g"].notna()]
+    first, second, found = split_by(table, "g", labels)
+    assert found == right and [isinstance(v, bool) for v in found] == [isinstance(v, bool) for v in right]
+    assert len(first) == len(second) == 1
+
+
+@pytest.mark.parametrize("text, labels, unknown", [("g,v\n0,1\n1,2\n", ["0", "true"], "true"), ("g,v\ntrue,1\nfalse,2\n", ["1", "false"], "1"), ("g,v\n1x,1\n1,2\n", ["1.0", "1x"], "1.0"), ("g,v\n1,1\n2,2\n", ["1", "nan"], "nan")])
+def test_labels_that_are_not_in_the_file(save, text, labels, unknown):
+    with pytest.raises(ValueError, match=f"`labels` must be among .*, got {unknown}$"): split_by(read_table(save("t.csv", text)), "g", labels)
+
+
+@pytest.mark.parametrize("labels", ["01 1 2", "1 2 +1", "9007199254740993 9007199254740992 5", "1 01 x"])
+def test_labels_that_are_one_number(save, labels):
+    table = read_table(save("t.csv", "g,v\n" + "".join(f"{label},{i}\n" for i, label in enumerate(labels.split() * 2))))
+    moved = table.set_axis(range(1, len(table) + 1))[table["v"].to_numpy() > -1]
+    a, b = labels.split()[:1] + labels.split()[1 + (labels == "1 2 +1"):][:1]
+    if "x" in labels: assert split_by(moved, "g", ["01", "1"])[2] == ("01", "1")
+    else:
+        with pytest.raises(ValueError, match=f"column 'g' holds the labels {re.escape(a)} and {re.escape(b)}, which are one number"): split_by(moved, "g", ["1", "2"])
+    assert len(split_by(table, "v", [0, 1])) == 3
+
+
+def test_long_labels_of_parquet_stay_apart(tmp_path):
+    pd.DataFrame({"g": pd.array([2**53, 2**53 + 1, None], dtype="Int64"), "v": [1, 2, 3]}).to_parquet(tmp_path / "t.parquet")
+    first, second, labels = split_by(read_table(tmp_path / "t.parquet")[:2], "g", [f"0{2**53 + 1}", 2**53])
+    assert labels == (2**53 + 1, 2**53) and first["v"].tolist() == [2] and second["v"].tolist() == [1]
+
+
 # --- encoding -------------------------------------------------------------------------------------------------------------
 
 def frames(**columns):
