@@ -14,6 +14,7 @@ in the chapters that show the results.
 """
 import argparse
 import itertools
+import signal
 import sys
 import tempfile
 import time
@@ -371,6 +372,15 @@ class Store:
         write_rows(self.path, list(dict.fromkeys(k for row in flat for k in row)), flat)
 
 
+STOP = []  # signals received
+
+
+def stop(number, frame):
+    "Like Ctrl-C, and remembered: `kms_distance` answers an interrupt with its best bounds so far, and the work would go on."
+    STOP.append(number)
+    raise KeyboardInterrupt
+
+
 def run(name, args):
     "Do what is missing of a figure; the sentences on what could not be done."
     from tqdm import tqdm
@@ -383,7 +393,10 @@ def run(name, args):
         for task in missing:
             bar.set_postfix_str(" ".join(written(v) for v in task.values()), refresh=False)
             try:
-                store.put(task, figure.measure(task, args))
+                rows = figure.measure(task, args)
+                if STOP:
+                    raise KeyboardInterrupt  # without the unit that was disturbed
+                store.put(task, rows)
             except ValueError as reason:
                 skipped[str(reason)] = skipped.get(str(reason), 0) + 1
             bar.update()
@@ -412,12 +425,20 @@ def parse(argv):
 
 def main(argv=None):
     args, skipped = parse(argv), []
+    STOP.clear()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, answer in before.items():
+        if answer != signal.SIG_IGN:  # nohup and background jobs ignore Ctrl-C
+            signal.signal(number, stop)
     try:
         for name in args.figures or FIGURES:
             skipped += run(name, args)
     except KeyboardInterrupt:
         print("\nstopped; what is done is kept, and the same command goes on from there")
         return 130
+    finally:
+        for number, answer in before.items():
+            signal.signal(number, answer or signal.SIG_DFL)
     print("\n".join(skipped))
     return 0
 

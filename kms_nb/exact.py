@@ -400,6 +400,7 @@ def branch_and_bound(problem, *, tol=1e-3, max_seconds=None, max_cones=None, rng
         while not tree.closes(tree.upper) and not tree.late() and n != max_cones and tree.frontier[0]: advance(tree); n += 1; record()
     except KeyboardInterrupt: message = "interrupted"
     except (RuntimeError, LinAlgError) as error: message = str(error)     # a transport problem that could not be solved, for instance
+    if not history: record()                               # ended before the search
     bar.close()
     return conclude(tree, history, n, tol, message or f"stopped after {n} cone{'s' * (n != 1)}" + (f" and {max_seconds:g} seconds" if tree.late() else ""))
 

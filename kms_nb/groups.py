@@ -143,7 +143,7 @@ class Monitor:
         if self.horizon < self.window: raise ValueError(f"`horizon` must be at least `window`, got {horizon} and {window}")
         alpha = float(alpha)
         self._rank = int(np.floor(alpha * (n_streams + 1) * (1 + 1e-12)))            # 49 / 49 is one
-        if self._rank < 1: raise ValueError(f"`n_streams` must be at least 1 / `alpha` - 1 = {np.ceil(1 / alpha - 1):.0f}, got {n_streams}")
+        if self._rank < 1: raise ValueError(f"`n_streams` must be at least 1 / `alpha` - 1 = {np.ceil((1 / alpha - 1) * (1 - 1e-12)):.0f}, got {n_streams}")
         if kernels is not None and not (isinstance(kernels, (tuple, list)) and kernels): raise ValueError(f"`kernels` must be a sequence of kernels or None, got {kernels!r}")
         if len(R) < 2 * max(self.window, self.block): raise ValueError(f"`reference` needs at least {2 * max(self.window, self.block)} rows, twice `window` and `block`, got {len(R)}")
         self.alpha, self._names, rng = alpha, _columns(reference), as_generator(rng)

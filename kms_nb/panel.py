@@ -106,12 +106,13 @@ def as_strata(strata, n, m):
     "Strata of both samples as integers (n + m,) from a pair of sequences (n,) and (m,); None stays None. Raises ValueError if they do not fit or leave nothing to permute."
     if strata is None: return None
     if not isinstance(strata, (tuple, list)) or len(strata) != 2: raise ValueError("`strata` must be a pair (x_strata, y_strata) with one entry for each row of `x` and of `y`")
+    if any(np.ma.is_masked(s) or isinstance(s, (list, tuple)) and any(v is np.ma.masked for v in s) for s in strata): raise ValueError("`strata` has missing values")
     try: parts = [np.asarray(s) for s in strata]
     except ValueError: raise ValueError("`strata` must be a pair of sequences of numbers or strings") from None
     for part, size, name in zip(parts, (n, m), "xy"):
         if part.shape != (size,): raise ValueError(f"`strata` must have one entry for each of the {size} rows of `{name}`, got shape {part.shape}")
     values = [v for part in parts for v in part.tolist()]
-    if any(np.ma.is_masked(s) for s in strata) or any(v is None or v is np.ma.masked or isinstance(v, float) and v != v or type(v).__name__ in ("NAType", "NaTType") for v in values): raise ValueError("`strata` has missing values")
+    if any(v is None or isinstance(v, float) and v != v or type(v).__name__ in ("NAType", "NaTType") for v in values): raise ValueError("`strata` has missing values")
     if not all(isinstance(v, (str, bytes)) or isinstance(v, numbers.Real) for v in values): raise ValueError("`strata` must hold numbers or strings")
     values = [("", v) if isinstance(v, numbers.Real) else (type(v).__name__, v) for v in values]           # numbers and strings cannot be compared
     number = {v: i for i, v in enumerate(sorted(set(values)))}

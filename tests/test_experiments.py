@@ -1,8 +1,10 @@
 "The command behind the evidence pages: a small run, what it keeps, its data, and the stored results."
 import importlib
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -144,3 +146,23 @@ def test_interrupt_between_units_keeps_what_is_done(experiments, tmp_path, monke
     assert len(read_rows(tmp_path / "fig6.csv")) == 3 and [p.name for p in tmp_path.iterdir()] == ["fig6.csv"]
     assert experiments.main(command) == 0 and len(calls) == 4 + 8 - 3
     assert (tmp_path / "fig6.csv").read_text("utf-8").startswith(before) and len(read_rows(tmp_path / "fig6.csv")) == 8
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_interrupt_inside_a_unit_keeps_what_is_done(tmp_path):
+    "Rows that are there stay, whole, and the same command goes on from them."
+    path, only = tmp_path / "fig6.csv", ["fig6", "--trials", "1", "--out", str(tmp_path)]
+    process = subprocess.Popen([*COMMAND, *only], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), start_new_session=True)
+    try:
+        deadline = time.monotonic() + 100
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and "stopped; what is done is kept" in out and err == ""
+    rows, before = read_rows(path), path.read_bytes()
+    assert rows and all(float(r["lower"]) <= float(r["upper"]) for r in rows) and [p.name for p in tmp_path.iterdir()] == ["fig6.csv"]
+    done = run(*only, "--only", *(f"{k}={rows[0][k]}" for k in ("seed", "h1", "D", "n")))
+    assert done.returncode == 0 and "1 of 1 units of work" in done.stdout and path.read_bytes() == before
