@@ -90,8 +90,10 @@ class Problem:
 
 # %% ../nbs/03_mirror_ascent.ipynb #bcc0bd08
 def top_eigenvalue(V, terms=0):
-    """Largest eigenvalue of a positive semidefinite V (r, r) computed as a sum of `terms` products, rounded up by its numerical error."""
-    return float(max(np.linalg.eigvalsh(V)[-1], 0) * (1 + (len(V) + terms) * np.finfo(float).eps))
+    """Largest eigenvalue of a positive semidefinite V (r, r) computed as a sum of `terms` products, rounded up by its numerical error; the largest row sum, which is no smaller, if the eigensolver fails."""
+    try: top = max(np.linalg.eigvalsh(V)[-1], 0)
+    except np.linalg.LinAlgError: top = np.abs(V).sum(1).max()
+    return float(top * (1 + (len(V) + terms) * np.finfo(float).eps))
 
 def certified_upper(problem, pi):
     """Upper bound lambda_max(V(pi)) on KMS_2^2 by any coupling pi, sparse (n, m). Source: @eq-certificate."""
