@@ -14,8 +14,11 @@ def write_rows(path, columns, rows):
     "Write rows (dicts) to a CSV file in one step: a reader, or an interrupt, sees the old file or the new one."
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".part")
-    with new.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    new.replace(path)
+    try:
+        with new.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

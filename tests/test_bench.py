@@ -158,3 +158,14 @@ def test_command_itself_is_small():
     "Its memory would be counted in the peaks of the processes that it starts."
     code = "import sys; sys.path.insert(0, 'bench'); import bench_solvers; print('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True).stdout.strip() == "False"
+
+
+def test_an_interrupt_while_rows_are_written_leaves_the_old_file_alone(tmp_path):
+    from rows import read_rows, write_rows
+
+    write_rows(tmp_path / "r.csv", ["a"], [{"a": "1"}])
+    def interrupted():
+        yield {"a": "2"}
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt): write_rows(tmp_path / "r.csv", ["a"], interrupted())
+    assert read_rows(tmp_path / "r.csv") == [{"a": "1"}] and [p.name for p in tmp_path.iterdir()] == ["r.csv"]
