@@ -493,7 +493,7 @@ def _written_number(text): return _number(re.sub(r"[,'\s%$€£]", "", text)) is
 def _as_text(cells, name):
     "Refuse a column of strings that holds dates or numbers, wholly, for half of its cells, or for all but one word that is repeated."
     counts = Counter(cells)
-    for what, fits, remedy in (("dates", _DATE.match, "turn it into numbers"), ("numbers", _written_number, "write plain numbers, store it as a category")):
+    for what, fits, remedy in (("dates", _DATE.match, "turn it into numbers"), ("numbers", _written_number, "write plain numbers, store it as a category in a Parquet file")):
         others = [c for c in counts if not fits(c)]
         if 2 * sum(counts[c] for c in others) > len(cells) and (len(others) > 1 or len(counts) <= 3): continue
         holds = f"mixes {what} and text, such as {_short(others[0])!r}" if others else f"holds {what}{' written as text' * (what == 'numbers')}, such as {cells[0]!r}"

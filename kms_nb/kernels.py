@@ -53,9 +53,9 @@ def _numeric(x, name):
     if type(x).__module__.startswith("dask"): raise TypeError(f"`{name}` is a dask array, which only `kms_distance` reads in parts: pass some of its rows, such as `{name}[::100].compute()`")
     if hasattr(x, "tocsr"): raise TypeError(f"`{name}` is a sparse matrix, which is not supported: pass `{name}.toarray()`")
     _masked(x, name)
+    passed = x
     if hasattr(x, "iloc") and hasattr(x, "columns"): x = _frame_values(x, name)
-    given = x
-    try: x = np.asarray(x)
+    try: given = x = np.asarray(x)
     except ValueError: raise ValueError(f"`{name}` must be a rectangular table of numbers; its rows have different lengths") from None
     if x.dtype == object:
         if any(isinstance(v, (str, bytes)) for v in x.flat): raise TypeError(f"`{name}` must be numeric, but it contains text")
@@ -64,18 +64,27 @@ def _numeric(x, name):
         except OverflowError: raise ValueError(f"`{name}` has whole numbers too large for double precision") from None
     if x.dtype.kind not in "biuf": raise TypeError(f"`{name}` must be numeric, got dtype {x.dtype}")
     if x.size == 0: raise ValueError(f"`{name}` is empty: shape {x.shape}")
-    if x.ndim != 2: raise ValueError(f"`{name}` must have two dimensions (rows, features), got shape {x.shape}{_flat(given, name)}")
+    if x.ndim != 2: raise ValueError(f"`{name}` must have two dimensions (rows, features), got shape {x.shape}{_flat(passed, name)}")
     with np.errstate(over="ignore"): z = np.ascontiguousarray(x, dtype=np.float64)
-    if x.dtype.kind in "iu" and np.abs(z).max() > 2 ** 53 and any(len(np.unique(u)) < len(np.unique(v)) for u, v in zip(z.T, x.T)):
-        raise ValueError(f"`{name}` has whole numbers beyond 2^53 that differ by too little for double precision: subtract a constant first")
+    if given.dtype.kind in "iu" or given.dtype == object: _whole(z, given, name)
     return z
+
+def _whole(z, given, name):
+    "ValueError when whole numbers given (n, d) are rounded in z (n, d) by more than a small part of the range of their column."
+    for j in np.flatnonzero((np.abs(z) > 2 ** 53).any(0)):
+        column = [int(v) for v in given[:, j].tolist() if isinstance(v, numbers.Integral)]
+        if column and max(abs(int(float(v)) - v) for v in column) > 1e-9 * (max(column) - min(column)):
+            raise ValueError(f"`{name}` has whole numbers beyond 2^53 that differ by too little for double precision: subtract a constant first")
 
 # %% ../nbs/00_kernels.ipynb #4825d3a2
 def _frame_values(x, name):
     "The values of a data frame, column by column, so that one bad column is named and nullable types become floats."
     wrong = [str(c) for c, t in zip(x.columns, x.dtypes) if getattr(t, "kind", "O") not in "biuf"]
     if wrong: raise TypeError(f"`{name}` must be numeric; column {', '.join(map(repr, wrong[:5]))} is not")
-    return x.to_numpy(dtype=np.float64, na_value=np.nan)
+    z = x.to_numpy(dtype=np.float64, na_value=np.nan)
+    for j, t in enumerate(x.dtypes):
+        if t.kind in "iu" and (np.abs(z[:, j]) > 2 ** 53).any(): _whole(z[:, [j]], np.array(x.iloc[:, j].tolist(), dtype=object)[:, None], name)
+    return z
 
 def _columns(x):
     "The names of the columns of a data frame, as a list; None for anything else."
@@ -85,7 +94,7 @@ def _same_columns(a, b, first="x", second="y"):
     "ValueError at the first different name in two lists of column names; None passes, and so do lists of different lengths."
     if a is None or b is None or len(a) != len(b): return
     for c, d in zip(a, b):
-        if repr(c) != repr(d) and hash(c) != hash(d): raise ValueError(f"`{second}` has the column {d!r} where `{first}` has {c!r}: give both the same columns in the same order")
+        if repr(c) != repr(d) and not (isinstance(c, numbers.Real) and isinstance(d, numbers.Real) and c == d): raise ValueError(f"`{second}` has the column {d!r} where `{first}` has {c!r}: give both the same columns in the same order")
 
 def as_pair(x, y):
     "Two samples x (n, d) and y (m, d) with the same features, checked by `as_sample`. Raises `ValueError` when their columns differ."

@@ -200,8 +200,15 @@ def mirror_ascent(problem, *, tol=1e-3, max_iter=500, max_seconds=None, progress
 
 # %% ../nbs/03_mirror_ascent.ipynb #37a69ab0
 def _progress_bar(total, show):
+    "A bar of tqdm, or something that takes its calls: tqdm is imported only where a bar is shown."
+    if not show: return _NoBar()
     from tqdm.auto import tqdm
-    return tqdm(total=total, disable=not show, unit="it", leave=False)
+    return tqdm(total=total, unit="it", leave=False)
+
+class _NoBar:
+    def update(self, n=1): pass
+    def set_postfix_str(self, text, refresh=True): pass
+    def close(self): pass
 
 def _fallback(problem, message):
     "What can be said when not even the first transport problem was solved: a sorted coupling is always at hand."

@@ -361,7 +361,7 @@ def witness_panel(x, y, *, kernels=None, n_resamples=999, strata=None, rng=None,
     x (n, d), y (m, d): at least one row each. kernels: a sequence of kernels from narrow to wide; None means `panel_kernels`. n_resamples: relabellings. strata: None, or a pair of sequences (n,) and (m,): labels are permuted among rows
     with equal entries only. rng: None, integer or Generator; the same integer gives the same result in any order of rows and samples. max_seconds: stop after that time with the relabellings that are done; Ctrl-C does the same. progress: show a bar. The p-value is valid at every sample size if labels are exchangeable (within strata), over the random relabellings.
     Raises ValueError or TypeError that names the argument. Source: @eq-pvalue, @eq-combination."""
-    deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
+    deadline = time.monotonic() + (np.inf if max_seconds is None else float(max_seconds))
     x, y = as_pair(x, y)
     if not isinstance(n_resamples, numbers.Integral) or isinstance(n_resamples, bool) or n_resamples < 1: raise ValueError(f"`n_resamples` must be a positive integer, got {n_resamples!r}")
     if kernels is not None and not (isinstance(kernels, (tuple, list)) and kernels and all(map(callable, kernels))): raise ValueError(f"`kernels` must be a sequence of kernels or None, got {kernels!r}")

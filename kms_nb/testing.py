@@ -9,6 +9,7 @@ __all__ = ['METHODS', 'permutation_null', 'split_halves', 'split_strata', 'proje
 
 # %% ../nbs/07_testing.ipynb #45c41fba
 from dataclasses import dataclass
+from functools import partial
 import numbers
 import time
 import numpy as np
@@ -99,6 +100,11 @@ def resampled_distances(K, rows_x, rows_y, p=2):
     return 2 * np.maximum(f, g) ** (1 / p), np.where((f >= g)[:, None], omega, other)
 
 # %% ../nbs/07_testing.ipynb #fe453626
+def _search_block(K, p, drawn, b):
+    "`resampled_distances` of the resamples in slice b; drawn: rows of both samples, or labels. A function that every backend of joblib can send to another process."
+    sides = (side[b] for side in drawn) if len(drawn) == 2 else (np.nonzero(side)[1].reshape(len(side), -1) for side in (drawn[0][b], ~drawn[0][b]))
+    return resampled_distances(K, *sides, p)
+
 def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, replace=False, deadline=np.inf, **options):
     "Statistic, null distribution (B,), witness, and why it ended early, of the two methods that search again for every resample; the observed rows come first. options: `in_blocks`."
     z, n = np.vstack([x, y]), len(x)
@@ -109,10 +115,7 @@ def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, replace=False, dea
     if replace: rows = [np.vstack([np.flatnonzero(own), rng.integers(len(z), size=(n_resamples, own.sum()))]) for own in (first, ~first)]
     else: labels = tied_first(relabellings(first, n_resamples, rng, codes, deadline), z)
     drawn = n_resamples + 1 if replace else len(labels)
-    def search(b):
-        sides = (side[b] for side in rows) if replace else (np.nonzero(side)[1].reshape(len(side), -1) for side in (labels[b], ~labels[b]))
-        return resampled_distances(K, *sides, p)
-    found, stopped = in_blocks(search, drawn, max(1, min(100, 1_000_000 // len(z))), deadline=deadline, **options)
+    found, stopped = in_blocks(partial(_search_block, K, p, rows if replace else (labels,)), drawn, max(1, min(100, 1_000_000 // len(z))), deadline=deadline, **options)
     stopped = stopped or "time" * (drawn <= n_resamples)
     values, omega = np.concatenate([f for f, _ in found]) * K.unit, found[0][1][0]
     if (K.values[first] @ omega).mean() < (K.values[~first] @ omega).mean(): omega = -omega
@@ -246,9 +249,10 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     - progress : bool. Show a bar where there is something to wait for.
 
     Returns a `KMSTestResult`. Raises ValueError or TypeError that names the argument."""
-    deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
     _check_test(alpha, method, n_resamples, n_jobs)
     _check_options(p, "auto", .01, None, None, max_seconds)
+    if max_seconds is not None: max_seconds = float(max_seconds)
+    deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
     method, p, alpha, n_resamples = "panel" if method == "auto" else method, float(p), float(alpha), int(n_resamples)
     raw = _numeric_pair(x, y)
     codes = as_strata(strata, len(raw[0]), len(raw[1]))

@@ -17,7 +17,7 @@ def quantile_pieces(a, b):
     """The monotone coupling of two sorted samples with weights a (n,) and b (m,): rows, columns and masses of its at most n + m - 1 entries."""
     n, m = len(a), len(b)
     if np.ptp(a) == np.ptp(b) == 0: A, B = np.arange(1, n + 1) * m, np.arange(1, m + 1) * n
-    else: A, B = _partial_sums(a), _partial_sums(b)
+    else: A, B = _partial_sums(a), _partial_sums(b); B = _snapped(B, A, 4 * (n + m) * np.finfo(float).eps)
     cuts = np.union1d(A, B)
     mass = np.diff(cuts, prepend=0)
     middle = cuts - mass / 2
@@ -28,6 +28,13 @@ def _partial_sums(a):
     A = np.minimum(np.cumsum(a), 1.0)
     A[np.flatnonzero(a)[-1]:] = 1.0
     return A
+
+def _snapped(B, A, tol):
+    "Sorted B (m,), with entries moved to the nearest of sorted A (n,) within tol: between sums that differ by rounding there would be a piece whose p-th root is not small."
+    i = np.clip(np.searchsorted(A, B), 1, max(len(A) - 1, 1))
+    left, right = A[i - 1], A[np.minimum(i, len(A) - 1)]
+    nearest = np.where(np.abs(B - left) <= np.abs(right - B), left, right)
+    return np.where(np.abs(nearest - B) <= tol, nearest, B)
 
 def sorted_coupling(u, v, a, b, pieces=None):
     """Optimal coupling, sparse (n, m), of projected samples u (n,) and v (m,) with weights a, b, for every cost |u - v|^p, p >= 1.

@@ -270,6 +270,8 @@ def test_a_text_that_is_repeated_is_read_once(tmp_path):
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int8(), pa.large_string())])
 def test_texts_of_parquet(tmp_path, kind):
     values = ["x", None, "y", "x", "2024-01-01"]
+    try: pa.array(values).cast(kind)
+    except pa.ArrowNotImplementedError: pytest.skip("this version of Arrow makes no such column")
     pq.write_table(pa.table({"t": pa.array(values).cast(kind)}), tmp_path / "t.parquet", row_group_size=2)
     column = read_table(tmp_path / "t.parquet")["t"]
     assert column.tolist()[::2] == values[::2] and column.isna().tolist() == [False, True, False, False, False]

@@ -849,6 +849,57 @@ def test_numbers_of_any_size_on_the_command_line(run, scale):
         assert other["pvalue"] == one["pvalue"] and other["distance"]["upper"] == pytest.approx(one["distance"]["upper"], rel=1e-3)
 
 
+@EACH
+@pytest.mark.parametrize("table", [
+    lambda v: v, lambda v: pd.DataFrame(v), lambda v: pd.DataFrame(v).astype("Int64"), lambda v: pd.DataFrame(v).astype("int64[pyarrow]"), lambda v: v.astype(object), lambda v: v.tolist(), lambda v: (v.astype(object) + 2 ** 64).tolist()])
+def test_whole_numbers_that_rounding_would_merge_are_refused_in_every_table(f, table):
+    x = 2 ** 60 + np.arange(12)[:, None]
+    for a, b in ((x, x + 10), (np.full((6, 1), 2 ** 60), np.full((6, 1), 2 ** 60 + 1))):
+        with pytest.raises(ValueError, match="beyond 2"): f(table(a), table(b))
+    stamps = 1_700_000_000_000_000_000 + 10 ** 12 * np.arange(12)[:, None]            # nanoseconds of minutes: rounded by a part in a billion
+    a, b = f(table(stamps), table(stamps + 3 * 10 ** 12)), f(np.arange(12.0)[:, None], np.arange(12.0)[:, None] + 3)
+    if hasattr(a, "upper"): assert_allclose(number(a), number(b), rtol=2e-3)
+
+
+@pytest.mark.parametrize("p", [1, 2, 6, 20])
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(2.0)])
+def test_sums_of_weights_that_differ_by_rounding_move_no_mass(kernel, p):
+    "W_p takes the p-th root of masses: a piece of 1e-16 is no small thing."
+    z, w = np.array([[-7.0], [-1.0], [2.0]]), [5, 3, 4]
+    same = kms_distance(z, np.repeat(z, w, axis=0), p=p, kernel=kernel, x_weights=w)
+    assert same.lower == 0
+    shifted = kms_distance(z, np.repeat(z, w, axis=0) + 0.01, p=p, kernel=Linear(), x_weights=w)
+    assert shifted.lower == pytest.approx(0.01, rel=1e-6)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        w, v = rng.integers(1, 50, 6), np.sort(rng.normal(size=6))
+        assert transport.wasserstein_1d(v, np.repeat(v, w) + 0.5, a=w, p=p) == pytest.approx(0.5, rel=1e-9)
+
+
+def test_an_interrupt_while_solvers_are_imported_breaks_nothing(tmp_path):
+    code = """
+import os, signal, sys, threading
+import numpy as np, importlib.abc
+from kms_nb import kms_distance
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "ot.lp": os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+x = np.arange(6.)[:, None]
+try: kms_distance(x, x + 1); print("no interrupt")
+except KeyboardInterrupt: print("interrupted")
+print(kms_distance(x, x + 1, kernel="linear").lower)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=lambda: __import__("signal").signal(2, __import__("signal").SIG_DFL))
+    assert done.stdout == "interrupted\n1.0\n" and done.stderr == ""
+
+
+def test_a_clock_of_low_precision_is_read_in_full():
+    for value in (np.float16(0.01), np.float32(0.01)): assert "stopped after 99 of 9999" in kms_test(X, Y, n_resamples=9999, rng=0, max_seconds=value).message
+    assert kms_test(X, Y, method="split", rng=0, n_resamples=19, max_seconds=np.float32("inf")).message == ""
+    with pytest.raises(ValueError, match="`max_seconds`"): kms_test(X, Y, max_seconds="3")
+
+
 def test_an_eigensolver_that_fails_at_the_end_leaves_a_wider_bound(monkeypatch):
     V = np.array([[2.0, -1], [-1, 1]])
     assert mirror.top_eigenvalue(V) == pytest.approx(np.linalg.eigvalsh(V)[-1], rel=1e-12)
