@@ -18,7 +18,7 @@ from numpy.linalg import LinAlgError
 from scipy import sparse
 from .kernels import Linear, Witness, as_kernel, as_weighted_pair, check_memory, pooled_features
 from .transport import wasserstein_1d
-from .mirror import Bounds, Problem, Relaxation, interior_point, mirror_ascent, relative_gap
+from .mirror import Bounds, Problem, Relaxation, interior_point, mirror_ascent
 from .rank import reduce_rank as lower_rank
 from .bundle import bundle
 from .local import LARGE, best_direction, displacements, monotone_pieces, polish
