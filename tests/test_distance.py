@@ -18,6 +18,7 @@ from kms_nb.data import blob
 from kms_nb.distance import _left_out, _scaled_problem, _upper
 from kms_nb.kernels import pooled_features
 from kms_nb.transport import wasserstein_1d
+from strategies import by_fractions
 
 ROOT = Path(__file__).resolve().parents[1]
 X, Y = blob(12, 2, rng=5)
@@ -291,25 +292,6 @@ def test_a_kernel_in_single_precision_keeps_a_useful_interval():
     z, c = res.projector.points, res.projector.coef
     assert c @ Gaussian(1.0)(z, z) @ c <= 1 + 1e-12                                      # of the kernel itself, not of its rounded values
     assert "float" not in kms_distance(x, y, kernel=Gaussian(1.0), n_features=30).message
-
-
-def by_fractions(u, v, a, b, p):
-    "W_p on the line for the weights as they are stored, in rational numbers; the root in 60 digits."
-    from decimal import Decimal, localcontext
-    from fractions import Fraction
-    sides = []
-    for values, w in ((u, a), (v, b)):
-        w = [Fraction(float(x)) for x in w]
-        sides.append([[Fraction(float(values[k])), w[k] / sum(w)] for k in np.argsort(values, kind="stable") if w[k] > 0])
-    with localcontext(prec=60):
-        total, decimal = Decimal(0), lambda x: Decimal(x.numerator) / Decimal(x.denominator)
-        while all(sides):
-            (x, left), (y, right) = sides[0][0], sides[1][0]
-            if x != y: total += decimal(min(left, right)) * decimal(abs(x - y)) ** Decimal(p)
-            for side in sides:
-                side[0][1] -= min(left, right)
-                if side[0][1] == 0: side.pop(0)
-        return float(total ** (1 / Decimal(p))) if total else 0.0
 
 
 @pytest.mark.parametrize("p", [1, 2, 4, 10, 50, 300])
