@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, eigh
-from .transport import optimal_coupling
+from .transport import imported, optimal_coupling
 from .mirror import BLOCK, Bounds, Problem, Relaxation, _progress_bar, relative_gap, top_eigenvalue
 
 # %% ../nbs/05_bundle.ipynb #8012410b
@@ -21,7 +21,7 @@ def master(A, H, h):
     """Solve @eq-conic for symmetric A (K, q, q), H (K, K), h (K,), of size about one: weights w (K,), multiplier S (q, q) of trace one, and t.
 
     Raises `RuntimeError` when Clarabel returns nothing usable. Rounding of w is harmless: bounds are computed from whatever w it gives."""
-    import clarabel
+    clarabel = imported("clarabel")
     K, q, _ = A.shape
     j, i = np.tril_indices(q)                             # the upper triangle, column by column, off-diagonal entries times sqrt(2)
     svec = np.where(i == j, 1.0, np.sqrt(2.0))

@@ -9,9 +9,6 @@ __all__ = ['METHODS', 'EXACT_ROWS', 'FEATURES', 'DENSE_COST', 'KMSResult', 'as_g
 from dataclasses import dataclass, replace
 import numbers
 import re
-import signal
-import sys
-import threading
 import time
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -150,16 +147,6 @@ def _search(problem, tol, max_iter, max_seconds, rng, progress):
     except (RuntimeError, LinAlgError) as error: return replace(bundle(problem, tol=tol, max_seconds=max_seconds, rng=rng), converged=False, message=f"the search failed: {error}")
     return Relaxation(res.lower, res.upper, res.omega[:, None], res.relaxed.coupling, res.history, res.converged, res.message)
 
-def _load():
-    "Import what the solvers need before they start, and undisturbed by Ctrl-C: an interrupted import leaves broken modules behind, and a solver would answer the interrupt."
-    if "ot" in sys.modules and "clarabel" in sys.modules: return
-    came, before = [], None
-    if threading.current_thread() is threading.main_thread(): before = signal.signal(signal.SIGINT, lambda *received: came.append(received))
-    try: import clarabel, ot
-    finally:
-        if before is not None: signal.signal(signal.SIGINT, before)
-    if came and callable(before): before(*came[0])
-
 def _ended(error):
     "What to say of a part that was interrupted or failed."
     return "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
@@ -197,7 +184,6 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     _check_options(p, method, tol, max_iter, n_features, max_seconds)
     if max_seconds is not None: max_seconds = float(max_seconds)
     deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
-    _load()
     if any(type(z).__module__.startswith("dask") for z in (x, y)):
         from kms_nb.chunks import chunked_distance
         _check_chunked(p, method, x_weights, y_weights, reduce_rank, nan_policy)

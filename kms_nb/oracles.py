@@ -11,7 +11,7 @@ import numbers
 import numpy as np
 from scipy import sparse
 from .mirror import gibbs, matrix_factor
-from .transport import round_to_marginals
+from .transport import imported, round_to_marginals
 
 # %% ../nbs/03b_oracles.ipynb #9a2214f9
 def dual_gap(cost, a, b, pi, g):
@@ -39,7 +39,7 @@ def sinkhorn_plan(cost, a, b, epsilon, *, max_iter=100_000):
     """Coupling of accuracy epsilon, in the units of cost (n, m), by POT's log-domain Sinkhorn and rounding: a `Plan`.
 
     Raises `RuntimeError` when max_iter iterations, for each of five eta, do not prove epsilon. Source: the statement above."""
-    import ot                                           # slow to import, and needed here only
+    ot = imported("ot")                                 # slow to import, and needed here only
     _check_accuracy(epsilon)
     i, j = np.flatnonzero(a), np.flatnonzero(b)
     size, done, start = np.ptp(cost), 0, None
