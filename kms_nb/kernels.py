@@ -298,11 +298,10 @@ class Precomputed:
 # %% ../nbs/00_kernels.ipynb #f53c5f5b
 def row_distances(z):
     """Euclidean distances of the rows of z (N, d) as in `pdist`, in a unit in which most of those that are not 0 keep their squares in range, and that unit."""
-    half = z / 2 - np.partition(z, len(z) // 2, axis=0)[len(z) // 2] / 2              # differences of numbers near 1e308 would overflow
-    far = np.abs(half).max(1)
+    far = np.abs(z / 2 - np.partition(z, len(z) // 2, axis=0)[len(z) // 2] / 2).max(1)         # halves: differences of numbers near 1e308 would overflow
     for typical in (np.median, np.max):
         unit = 2.0 ** min(np.floor(np.log2(typical(far[far > 0]))), 1022) if far.any() else 1.0      # a power of two rounds nothing
-        with np.errstate(over="ignore"): d = pdist(half / unit)
+        with np.errstate(over="ignore"): d = pdist(z / (2 * unit))
         d[np.isnan(d)] = np.inf                                                       # both rows are infinitely far away
         if 2 * np.isinf(d).sum() < (d > 0).sum(): break
     return d, 2 * unit

@@ -686,7 +686,7 @@ def test_numbers_of_other_types_as_options_of_the_transformer(options):
     assert number(as_fitted(X, Y, **options)) == number(as_fitted(X, Y, **plain))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")                       # of pyparsing, in old versions of matplotlib
+@pytest.mark.filterwarnings("ignore:.*deprecated - use")                           # of pyparsing, in old versions of matplotlib
 def test_names_of_features_in_pictures():
     from matplotlib.figure import Figure
     x, y = np.random.default_rng(0).normal(size=(2, 9, 3)) * [[[1, 2, 3]]]
