@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -686,8 +687,8 @@ def test_numbers_of_other_types_as_options_of_the_transformer(options):
     assert number(as_fitted(X, Y, **options)) == number(as_fitted(X, Y, **plain))
 
 
-@pytest.mark.filterwarnings("ignore:.*deprecated - use")                           # of pyparsing, in old versions of matplotlib
 def test_names_of_features_in_pictures():
+    warnings.filterwarnings("ignore", ".*deprecated - use")                            # old versions of matplotlib use old names of their parser
     from matplotlib.figure import Figure
     x, y = np.random.default_rng(0).normal(size=(2, 9, 3)) * [[[1, 2, 3]]]
     t = kms_test(x, y, n_resamples=19, rng=0)
