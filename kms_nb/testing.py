@@ -31,10 +31,9 @@ def _permutation_null(u, v, n_resamples, rng, p, strata, **options):
     order = np.argsort(pooled, kind="stable")
     s, observed = pooled[order], order < len(u)
     strata = None if strata is None else strata[order]
-    unit = 2.0 ** np.floor(np.log2(np.abs(s).max() or 1.0))          # units near the limits of floats must not overflow in a sum or a power
-    s = s / unit - (s / unit).mean()
-    size = np.abs(s).max() or 1.0
-    s, size = s / size, size * unit
+    if np.abs(s).max() > 1e302: raise ValueError("the projected values of `x` or `y` exceed 1e302 in size: scale the data by a constant")
+    size = np.abs(s - s.mean()).max() or 1.0                         # units near the limits of floats must not overflow in a power
+    s = (s - s.mean()) / size
     null, stopped = in_blocks(lambda b: labelled_distances(s, relabellings(observed, b.stop - b.start, rng, strata)[1:], p), n_resamples, max(1, min(10_000, 4_000_000 // len(s))), **options)
     return float(labelled_distances(s, observed[None], p)[0] * size), np.concatenate(null) * size, stopped
 
