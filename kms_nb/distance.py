@@ -204,7 +204,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     if method in ("bundle", "mirror", "exact"): check_memory(24 * len(x) * len(y), f"transport between {len(x)} and {len(y)} rows", "use `method`='local', or subsample `x` and `y`")
     limit = None if max_seconds in (None, np.inf) else max(deadline - (method != "exact") * max_seconds / 5 - time.monotonic(), 0)      # a fifth is for the witness
     relaxed = _solve(problem, p, method, 0.9 * tol, max_iter, limit, rng, progress)              # room for what is added to its bound
-    message, W = re.sub(r"\S+ seconds$", f"{max_seconds} seconds", relaxed.message), relaxed.factor
+    message, W = re.sub(r"\S+ seconds$", f"{max_seconds or 0:g} seconds", relaxed.message), relaxed.factor
     if reduce_rank and p == 2 and W.shape[1] > 1:
         try: reduction = lower_rank(problem, W)
         except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: notes.append(f"the rank was not reduced: {_ended(error)}")
