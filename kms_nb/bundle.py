@@ -339,8 +339,8 @@ def starting_point(problem, p, exact, rng, max_seconds=None):
 def bundle(problem, *, p=2, tol=1e-3, max_iter=300, max_seconds=None, exact=True, rng=None, progress=False):
     """Solve the relaxation of order 1 <= p <= 2 until the certified relative gap is at most tol: a `Relaxation`, values in p-th powers.
 
-    exact: call an exact transport solver; False: directions and sorting only, for large samples, where the gap closes only if the relaxation has a
-    rank-one solution. rng: numpy Generator for the starting vectors of block iterations. An interrupt, a failing oracle, max_iter, or max_seconds, looked at between
+    exact: call an exact transport solver; False: directions and sorting only, for large samples, where the gap can close only if the relaxation has a
+    rank-one solution, and often does not even then. rng: numpy Generator for the starting vectors of block iterations. An interrupt, a failing oracle, max_iter, or max_seconds, looked at between
     iterations, end the run with converged=False and the best bounds so far. Beyond 600 features, or with features in single precision, the bounds in `history` are estimates; the one returned is proved.
     Source: Helmberg and Rendl (2000) for the bundle, Overton (1992) for the second-order term."""
     deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
