@@ -15,7 +15,8 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
-from .kernels import Gaussian, Linear, as_pair, median_bandwidth, pooled_features
+from .samples import as_pair
+from .kernels import Gaussian, Linear, median_bandwidth, pooled_features
 from .mirror import Bounds, Relaxation, certified_upper, relative_gap
 from .local import displacements, monotone_pieces
 from .distance import KMSResult, _scaled_problem, _upper, as_generator, as_kernel

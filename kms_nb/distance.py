@@ -13,7 +13,8 @@ import time
 import numpy as np
 from numpy.linalg import LinAlgError
 from scipy import sparse
-from .kernels import Linear, Witness, as_kernel, as_weighted_pair, check_memory, pooled_features
+from .samples import _columns, as_weighted_pair
+from .kernels import Linear, Witness, as_kernel, check_memory, pooled_features
 from .transport import wasserstein_1d
 from .mirror import Bounds, Problem, Relaxation, interior_point, mirror_ascent
 from .rank import reduce_rank as lower_rank
@@ -188,6 +189,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
         from kms_nb.chunks import chunked_distance
         _check_chunked(p, method, x_weights, y_weights, reduce_rank, nan_policy)
         return chunked_distance(x, y, p=float(p), kernel=kernel, tol=tol, max_iter=max_iter, max_seconds=max_seconds, n_features=n_features, rng=rng, progress=progress)
+    columns = _columns(x) or _columns(y)
     x, y, a, b, omitted = as_weighted_pair(x, y, x_weights, y_weights, nan_policy)
     rng = as_generator(rng, default=0)
     kernel = as_kernel(kernel, x, y)
@@ -217,7 +219,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     value = displacements(u, v, monotone_pieces(problem, u, v), p)[0]
     reached = value ** (1 / p) if p <= 2 else wasserstein_1d(u, v, a, b, p)           # high powers of small numbers vanish
     if a @ u < b @ v: omega = -omega                         # the witness is larger on x
-    witness = F.map.witness(omega)
+    witness = replace(F.map.witness(omega), columns=columns)
     if F.hidden:
         long = np.sqrt(1 + 2 * F.hidden * (witness.coef @ witness.coef))
         witness, reached = replace(witness, coef=witness.coef / long), reached / long

@@ -11,7 +11,7 @@ __all__ = ['EXACT_GRAM', 'LANDMARKS', 'RANK', 'RIDGE', 'STATISTICS', 'SHARES', '
            'witness_panel']
 
 # %% ../nbs/06b_panel.ipynb #2415242e
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 import hashlib
 import numbers
@@ -20,7 +20,8 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial.distance import squareform
 from scipy.special import log_ndtr
-from .kernels import Gaussian, Laplace, Linear, Witness, as_pair, check_memory, gram_matrix, row_distances, _checked
+from .samples import as_pair
+from .kernels import Gaussian, Laplace, Linear, Witness, check_memory, gram_matrix, row_distances, _checked
 from .transport import quantile_pieces
 from .mirror import _progress_bar
 from .distance import as_generator
@@ -385,4 +386,4 @@ def _panel_result(kernels, s, stopped, z, labels, swapped, rng):
     members = tuple(Member(*names[i], float(s[i, 0]), float(q[i, 0]), permutation_pvalue(s[i, 0], s[i, 1:]), float(w[i])) for i in np.argsort(-strength, kind="stable"))
     K = pooled_kernel(members[0].kernel, z, rng)
     f = K.witness(member_direction(K, members[0].kind, labels))
-    return PanelResult(float(T[0]), permutation_pvalue(T[0], T[1:]), T[1:], members, Witness(f.kernel, f.points, -f.coef) if swapped else f, stopped)
+    return PanelResult(float(T[0]), permutation_pvalue(T[0], T[1:]), T[1:], members, replace(f, coef=-f.coef) if swapped else f, stopped)

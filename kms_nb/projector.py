@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from .kernels import _masked, as_sample
+from .samples import _masked, as_sample
 from .distance import kms_distance
 
 # %% ../nbs/07b_projector.ipynb #4c316b40

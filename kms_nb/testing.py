@@ -8,12 +8,13 @@ __all__ = ['METHODS', 'permutation_null', 'split_halves', 'split_strata', 'proje
            'theory_pvalue']
 
 # %% ../nbs/07_testing.ipynb #45c41fba
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 import numbers
 import time
 import numpy as np
-from .kernels import Witness, as_pair, as_weighted_pair, _numeric_pair
+from .samples import _columns, _numeric_pair, as_pair, as_weighted_pair
+from .kernels import Witness
 from .bounds import critical_value
 from .transport import quantile_pieces, sorted_coupling, wasserstein_1d
 from .distance import _check_options, as_generator, as_kernel, kms_distance
@@ -255,14 +256,12 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     if max_seconds is not None: max_seconds = float(max_seconds)
     deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
     method, p, alpha, n_resamples = "panel" if method == "auto" else method, float(p), float(alpha), int(n_resamples)
-    raw = _numeric_pair(x, y)
+    columns, raw = _columns(x) or _columns(y), _numeric_pair(x, y)
     codes = as_strata(strata, len(raw[0]), len(raw[1]))
-    x, y, _, _, notes = as_weighted_pair(*raw, nan_policy=nan_policy)
+    x, y, notes = _test_pair(*raw, nan_policy)
     if codes is not None:
         kept = [~np.isnan(z).any(1) for z in raw]
         codes = as_strata((codes[:len(kept[0])][kept[0]], codes[len(kept[0]):][kept[1]]), len(x), len(y))
-    for name, z in (("x", x), ("y", y)):
-        if len(z) < 2: raise ValueError(f"`{name}` needs at least 2 rows, got {len(z)}")
     kernel = _as_kernels(kernel, x, y, method)
     if p > 100 and method in ("permutation", "bootstrap"): raise ValueError(f"`p` must be at most 100 for `method`={method!r}, whose powers would leave the range of floats, got {p:g}")
     if codes is not None and method in ("bootstrap", "theory"): raise ValueError(f"`strata` can be used with 'panel', 'split' and 'permutation', not with `method`={method!r}")
@@ -276,13 +275,13 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
         options = dict(max_seconds=max_seconds, deadline=deadline, progress=progress) | ({} if run is not _search_test else dict(n_jobs=n_jobs, replace=method == "bootstrap"))
         statistic, null, f, seen, kind, evidence, stopped = run(x, y, p, kernel, n_resamples, codes, rng, **options)
         pvalue, threshold = permutation_pvalue(statistic, null), permutation_threshold(null, alpha)
-        if swapped: f, seen = Witness(f.kernel, f.points, -f.coef), None if seen is None else (-seen[1], -seen[0])
+        if swapped: f, seen = replace(f, coef=-f.coef), None if seen is None else (-seen[1], -seen[0])
         found = statistic, pvalue, null, threshold, f, seen, kind, evidence, stopped
     statistic, pvalue, null, threshold, f, seen, kind, evidence, stopped = found
     notes = (*notes, *stopped)
     u, v = project_pooled(f, own_x, own_y) if seen is None else seen
     if len(null) and threshold == np.inf: notes = (*notes, f"with {len(null)} resamples no p-value is below {1 / (len(null) + 1):.3g}: the test cannot reject at {alpha:g}")
-    return KMSTestResult(statistic, pvalue, null, threshold, alpha, method, f, u, v, kind, evidence, own_x, own_y, p, "; ".join(notes))
+    return KMSTestResult(statistic, pvalue, null, threshold, alpha, method, replace(f, columns=columns), u, v, kind, evidence, own_x, own_y, p, "; ".join(notes))
 
 # %% ../nbs/07_testing.ipynb #018c663e
 def _check_test(alpha, method, n_resamples, n_jobs):
@@ -292,6 +291,13 @@ def _check_test(alpha, method, n_resamples, n_jobs):
     for name, value in (("n_resamples", n_resamples), ("n_jobs", n_jobs)):
         if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(f"`{name}` must be a positive integer, got {value!r}")
+
+def _test_pair(x, y, nan_policy):
+    "Two samples of at least two rows, and notes on rows left out. Raises as `as_weighted_pair`."
+    x, y, _, _, notes = as_weighted_pair(x, y, nan_policy=nan_policy)
+    for name, z in (("x", x), ("y", y)):
+        if len(z) < 2: raise ValueError(f"`{name}` needs at least 2 rows, got {len(z)}")
+    return x, y, notes
 
 def _as_kernels(kernel, x, y, method):
     "None or a tuple of kernels for the panel, a kernel or a tuple for the split, a kernel for the others."

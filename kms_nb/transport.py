@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
-from .kernels import as_weights
+from .samples import as_weights
 
 # %% ../nbs/02b_transport.ipynb #3b844b94
 def quantile_pieces(a, b):

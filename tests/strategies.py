@@ -15,7 +15,8 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kms_nb import Gaussian, Laplace, Linear
-from kms_nb.kernels import as_weights, pooled_features
+from kms_nb.kernels import pooled_features
+from kms_nb.samples import as_weights
 
 COMMON = dict(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
               phases=[Phase.explicit, Phase.generate, Phase.target, Phase.shrink])

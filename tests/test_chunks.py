@@ -236,7 +236,35 @@ def test_bad_arrays_are_named():
         for name, pair in (("x", (array, cut(X))), ("y", (cut(X), array))):
             with pytest.raises((TypeError, ValueError), match=f"`{name}`.*{words}"): kms_distance(*pair)
     with pytest.raises(ValueError, match="`y` has 1 columns, but `x` has 2"): kms_distance(cut(X), cut(Y)[:, :1])
-    with pytest.raises(ValueError, match="1e140"): kms_distance(cut(X * 1e150), cut(Y), kernel=Linear())
+    hidden = da.from_delayed(dask.delayed(lambda: np.ma.masked_greater(X, 1.0))(), shape=X.shape, dtype=float)  # masked without a word in its meta
+    with pytest.raises(ValueError, match="`y` has .* masked"): kms_distance(X, hidden)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("s", [1e-290, 1e-160, 1e150, 1e300])
+def test_units_do_not_matter(s, p):
+    usual, other = kms_distance(cut(X), cut(Y), kernel=Linear(), p=p), kms_distance(cut(X * s), cut(Y * s), kernel=Linear(), p=p)
+    assert_allclose(np.divide(bounds(other), s), bounds(usual), rtol=1e-12)
+    assert other.converged == usual.converged and abs(other.projector.norm - 1) < 1e-12
+    assert_allclose(wasserstein_1d(other.projector(X * s) / s, other.projector(Y * s) / s, p=p), usual.lower)
+
+
+@pytest.mark.parametrize("c", [1e-299, 1e-250, 1e250, 1e299])
+def test_kernels_may_be_of_any_size(c):
+    usual, other = (kms_distance(cut(X), cut(Y), kernel=k, n_features=50) for k in (Gaussian(1.0), lambda a, b=None: c * Gaussian(1.0)(a, b)))
+    assert_allclose(np.divide(bounds(other), np.sqrt(c)), bounds(usual), rtol=1e-4)
+    assert abs(other.projector.norm - 1) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "longdouble"])
+def test_whole_numbers_never_merge(dtype):
+    b, steps = 1_700_000_000_000_000_000, np.arange(40)[:, None]
+    if dtype == "longdouble" and np.finfo(dtype).eps == np.finfo(float).eps: pytest.skip("a long double is a double here")
+    x, y = (b + steps).astype(dtype), (b + 60 + steps).astype(dtype)
+    with pytest.raises(ValueError, match="`x` has numbers that differ by too little"): kms_distance(cut(x, 7), cut(y, 7))
+    with pytest.raises(ValueError, match="`y` has numbers that differ by too little"): kms_distance(steps * 1.0, cut(y, 1))
+    r = kms_distance(cut(b * (steps % 2).astype(dtype), 1), cut(b * (steps % 3).astype(dtype), 1))  # each chunk one value, the column all of the range
+    assert 0 < r.lower < r.upper < 1
 
 
 def test_dask_data_frame_is_told_the_way():

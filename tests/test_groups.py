@@ -2,6 +2,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 from scipy import stats
 
@@ -167,3 +168,59 @@ def test_frames_with_exchanged_columns_are_refused():
     with pytest.raises(ValueError, match="`stream` has the column 'v' where `reference` has 'u'"): detect_change(stream[["v", "u"]], reference, window=10, n_streams=39)
     with pytest.raises(ValueError, match="group 'a': `reference` has the column 'u' where `x` has 'v'"): compare_groups({"a": stream[["v", "u"]]}, reference)
     with pytest.raises(ValueError, match="`stream` has 1 columns, `reference` 2"): detect_change(stream[["u"]], reference, window=10, n_streams=39)
+
+
+def test_bad_groups_are_refused_before_the_work(monkeypatch):
+    rng, done = np.random.default_rng(0), []
+    monkeypatch.setattr(module, "kms_test", lambda *args, **options: done.append(1))
+    good, reference = rng.normal(size=(20, 2)), rng.normal(size=(30, 2))
+    for bad, words in ((good[:1], "group 'bad': `x` needs at least 2 rows"), (good[:, :1], "`reference` has 2 columns"), (np.where(good > 2, np.nan, good) + [np.nan, 0], "missing"), ([["a", "b"]], "must be numeric")):
+        with pytest.raises((TypeError, ValueError), match=words): compare_groups({"good": good, "bad": bad}, reference)
+    for options, words in ((dict(alpha=2), "^`alpha`"), (dict(n_resamples=0), "^`n_resamples`"), (dict(method="best"), "^`method`"), (dict(max_seconds=0), "^`max_seconds`"), (dict(correction="none"), "^`correction`")):
+        with pytest.raises(ValueError, match=words): compare_groups({"good": good}, reference, **options)
+    assert not done
+
+
+def test_the_limit_of_time_is_for_all_groups():
+    rng = np.random.default_rng(0)
+    found = compare_groups({k: rng.normal(size=(20, 2)) for k in range(5)}, rng.normal(size=(30, 2)), n_resamples=200_000, max_seconds=0.01, rng=0)
+    assert len(found.tests) == 5 and "5 of 5 tests had no time" in found.message
+    assert all("stopped after" in t.message and len(t.null_distribution) < 200_000 for t in found.tests)
+    assert compare_groups({1: rng.normal(size=(20, 2))}, rng.normal(size=(30, 2)), n_resamples=19).message == ""
+
+
+def test_names_that_are_tuples():
+    frame = pd.DataFrame({"k": list("aabb") * 5, "u": np.arange(20.0)})
+    groups = {name: part[["u"]] for name, part in frame.groupby(["k"])}
+    assert compare_groups(groups, frame[["u"]], n_resamples=19, rng=0).to_frame().index.tolist() == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize("bad", [["a"], {0.5}, (p for p in [0.5]), [0.5 + 0j], [[0.5], [0.5, 1]], [], [[0.5]], [np.nan], [-0.1], None, [True]])
+def test_what_is_no_sequence_of_p_values(bad):
+    with pytest.raises(ValueError, match="`pvalues`"): adjusted_pvalues(bad)
+
+
+def test_masked_p_values_are_refused():
+    with pytest.raises(ValueError, match="`pvalues` has 1 masked"): adjusted_pvalues(np.ma.array([0.001, 0.5], mask=[1, 0]))
+
+
+@pytest.mark.parametrize("huge", [1e12, 1e17, 1e20, 1e300])
+def test_a_huge_row_leaves_later_windows_alone(huge):
+    rng = np.random.default_rng(0)
+    reference, stream = rng.normal(size=(400, 2)), rng.normal(size=(200, 2))
+    stream[100:] += 3
+    stream[7, 0] = huge
+    m = Monitor(reference, horizon=200, window=20, n_streams=19, rng=0, kernels=[Linear()])
+    found = m(stream)
+    assert found.alarm == 19
+    assert_allclose(found.statistic[8:], m(stream[8:]).statistic, rtol=1e-9)
+
+
+def test_units_that_leave_the_range_of_floats_are_the_references():
+    rng = np.random.default_rng(0)
+    reference = rng.normal(size=(200, 2))
+    with pytest.raises(ValueError, match="`reference`") as error: Monitor(reference * 1e200, kernels=["linear"])
+    assert "`x`" not in str(error.value)
+    second = reference.copy()
+    second[np.random.default_rng(0).permutation(200)[150]] = 1e155  # a row of the second half
+    with pytest.raises(ValueError, match="`reference`"): Monitor(second, kernels=["linear"], rng=0)

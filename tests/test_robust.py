@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kms_nb import Gaussian, Laplace, Linear, RandomFourier, bundle, distance, exact, kernels, kms_distance, kms_test, local, median_bandwidth, mirror, panel, rank, testing, transport
+from kms_nb import Gaussian, Laplace, Linear, RandomFourier, bundle, distance, exact, kernels, kms_distance, kms_test, local, median_bandwidth, mirror, panel, rank, samples, testing, transport
 from kms_nb.baselines import baseline_test
 from kms_nb.cli import main
 from kms_nb.data import blob, read_table
@@ -152,7 +152,7 @@ def test_frames_with_other_columns():
 def test_one_dimension_is_refused_with_a_remedy_that_works(f, x, column, row):
     with pytest.raises(ValueError) as error: f(x, Y)
     assert str(error.value) == f"`x` must have two dimensions (rows, features), got shape (3,); pass `{column}` for 3 rows of one feature, or `{row}` for a single row"
-    assert kernels.as_sample(eval(column)).shape == (3, 1) and kernels.as_sample(eval(row)).shape == (1, 3)
+    assert samples.as_sample(eval(column)).shape == (3, 1) and samples.as_sample(eval(row)).shape == (1, 3)
 
 
 class Colour(enum.Enum): red, blue = "red", "blue"
@@ -182,8 +182,8 @@ def test_weights_that_are_refused(kind):
 @EACH
 def test_whole_numbers_that_would_merge_are_refused(f):
     large = np.array([[2 ** 53, 0], [2 ** 53 + 1, 1], [2 ** 53 + 2, 2]])
-    for table in (large, large.tolist(), large.astype(np.uint64)):
-        with pytest.raises(ValueError, match="`y` has whole numbers beyond 2.53 that differ by too little"): f(large - 2 ** 53, table)
+    for table in (large, large.tolist(), large.astype(np.uint64), large.astype(object), [[v, w + 0.5] for v, w in large.tolist()], pa.table({"u": large[:, 0], "v": large[:, 1]})):
+        with pytest.raises(ValueError, match="`y` has numbers that differ by too little.*2.53"): f(large - 2 ** 53, table)
     apart = np.array([[2 ** 54, 0], [2 ** 54 + 4, 1], [2 ** 54 + 8, 2]])                  # beyond, and told apart
     assert number(f(apart, apart[:2] + 4)) == number(f(apart.astype(float), apart[:2].astype(float) + 4))
 
@@ -909,3 +909,14 @@ def test_an_eigensolver_that_fails_at_the_end_leaves_a_wider_bound(monkeypatch):
     assert mirror.top_eigenvalue(V) == pytest.approx(3, rel=1e-12)
     res = kms_distance(X, Y, kernel=Gaussian(0.3), max_iter=2)
     assert not res.converged and res.lower <= TRUTH[2].upper and TRUTH[2].lower <= res.upper < 2
+
+
+def test_columns_of_arrow_tables_and_of_witnesses_have_names():
+    table = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    frame = table.to_pandas()
+    for swapped in (table.select(["b", "a"]), frame[["b", "a"]]):
+        for f in (kms_distance, quick("panel"), Gaussian(1.0)):
+            with pytest.raises(ValueError, match="`y` has the column 'b' where `x` has 'a'"): f(table, swapped)
+        for fitted in (kms_distance(table, frame + 1), kms_distance(X + 1, frame), quick("panel")(frame, table), quick("split")(table, X)):
+            assert_array_equal(fitted.projector(table), fitted.projector(X))
+            with pytest.raises(ValueError, match="`z` has the column 'b' where `x` has 'a'"): fitted.projector(swapped)
