@@ -24,7 +24,9 @@ def _validated(estimator, X, *y, **options):
     except (TypeError, ValueError) as error: refused = error
     try:
         with np.errstate(over="ignore"): valid = validate_data(estimator, X, *y, dtype=np.float64, **options)          # first its own errors, which its users expect
-    except OverflowError: raise refused from None
+    except (OverflowError, TypeError, ValueError) as error:
+        if refused is not None and (isinstance(error, OverflowError) or "could not convert" in str(error) or "DType" in type(error).__name__): raise refused from None      # numpy's, which name nothing
+        raise
     if refused is not None: raise refused
     return valid
 
@@ -59,7 +61,8 @@ class KMSProjector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) != 2: raise ValueError(f"`y` must have exactly 2 classes, got {len(self.classes_)} class{'es' * (len(self.classes_) != 1)}: only binary classification is supported")
-        rng = None if self.random_state is None else int(check_random_state(self.random_state).randint(2 ** 31 - 1))
+        try: rng = None if self.random_state is None else int(check_random_state(self.random_state).randint(2 ** 31 - 1))
+        except ValueError as error: raise ValueError(f"`random_state` must be None, an integer from 0 to 2^32 - 1 or a RandomState: {error}") from None
         try: self.result_ = kms_distance(X[y == self.classes_[1]], X[y == self.classes_[0]], p=self.p, kernel=self.kernel, method=self.method, tol=self.tol,
                                          max_iter=self.max_iter, n_features=self.n_features, max_seconds=self.max_seconds, rng=rng)
         except ValueError as error: raise ValueError(re.sub("`x` (and|or) `y`", "`X`", str(error))) from None           # the samples are one table here

@@ -281,6 +281,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     notes = (*notes, *stopped)
     u, v = project_pooled(f, own_x, own_y) if seen is None else seen
     if len(null) and threshold == np.inf: notes = (*notes, f"with {len(null)} resamples no p-value is below {1 / (len(null) + 1):.3g}: the test cannot reject at {alpha:g}")
+    if len(null) and (null == statistic).all(): notes = (*notes, "every resample gave the same statistic: no difference could have been seen")
     return KMSTestResult(statistic, pvalue, null, threshold, alpha, method, replace(f, columns=columns), u, v, kind, evidence, own_x, own_y, p, "; ".join(notes))
 
 # %% ../nbs/07_testing.ipynb #018c663e

@@ -318,3 +318,15 @@ def test_wrong_row_numbers(rows):
 def test_gram_not_positive_semidefinite():
     with pytest.raises(ValueError, match="positive semidefinite"):
         kms_distance([[0], [1]], [[2]], kernel=Precomputed([[1, 2, 0], [2, 1, 0], [0, 0, 1]]))
+
+
+@pytest.mark.parametrize("seed", [-1, "a", 0.5, np.random.default_rng(0)])
+def test_bad_random_states_are_named(data, seed):
+    with pytest.raises(ValueError, match="`random_state`"): KMSProjector(random_state=seed).fit(*data)
+
+
+@pytest.mark.parametrize("column", [["u"] * 60, pd.date_range("2020-01-01", periods=60)])
+def test_columns_that_are_no_numbers_are_named(data, column):
+    X, y = data
+    frame = pd.DataFrame(X).assign(odd=column).rename(columns=str)
+    with pytest.raises(TypeError, match="`X` must be numeric; column 'odd'"): KMSProjector().fit(frame, y)

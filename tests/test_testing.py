@@ -428,3 +428,11 @@ def test_strict_json(method, shift):
             got = json.loads(json.dumps(t.to_dict(), allow_nan=False))
             assert (got["threshold"] is None) == (t.threshold == np.inf) == (n_resamples == 9 and method != "theory") and (got["effect_size"] is None) == (t.effect_size == np.inf) == (x[0, 0] == 0)
             assert got["pvalue"] == t.pvalue and got["reject"] is t.reject and len(got["null_distribution"]) == len(t.null_distribution)
+
+
+@pytest.mark.parametrize("method", ["panel", "split"])
+def test_a_kernel_that_tells_no_rows_apart_is_reported(method):
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    blind, seeing = (kms_test(x, x + 3, kernel=Gaussian(s), method=method, n_resamples=99, rng=0) for s in (1e9, 10.0))
+    assert blind.pvalue == 1 and "every resample gave the same statistic" in blind.message
+    assert seeing.pvalue == 0.01 and seeing.message == ""
