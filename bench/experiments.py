@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rows import read_rows, write_rows
+from rows import STOP, read_rows, stop, write_rows
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))  # this tree, installed or not
@@ -370,15 +370,6 @@ class Store:
         self.rows[self.key(task)] = [{k: written(v) for k, v in (task | row).items()} for row in rows]
         flat = [row for rows in self.rows.values() for row in rows]
         write_rows(self.path, list(dict.fromkeys(k for row in flat for k in row)), flat)
-
-
-STOP = []  # signals received
-
-
-def stop(number, frame):
-    "Like Ctrl-C, and remembered: `kms_distance` answers an interrupt with its best bounds so far, and the work would go on."
-    STOP.append(number)
-    raise KeyboardInterrupt
 
 
 def run(name, args):

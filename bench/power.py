@@ -45,7 +45,7 @@ import numpy as np
 from kms_nb import Gaussian, kms_test, median_bandwidth
 from kms_nb.baselines import BASELINES, baseline_test
 from kms_nb.data import blob, credit, human_activity
-from rows import read_rows, write_rows
+from rows import STOP, read_rows, stop, write_rows
 
 B = 199
 ALPHAS = (0.01, 0.05, 0.1)
@@ -303,15 +303,6 @@ def line(row):
     n, rejected = int(row["repetitions"]), int(row["rejected_0.05"])
     share = rejected / n
     return f"{row['cell']:<28}{row['method']:<18}{share:6.3f} +- {np.sqrt(share * (1 - share) / n):.3f} of {n:<6}{float(row['seconds']):8.3f} s each"
-
-
-STOP = []  # signals received
-
-
-def stop(number, frame):
-    "Like Ctrl-C, and remembered: `kms_distance` answers an interrupt with its best bounds so far, and the study would go on."
-    STOP.append(number)
-    raise KeyboardInterrupt
 
 
 def results(tasks, jobs):

@@ -1,4 +1,4 @@
-"Rows in CSV files, for commands that keep what they have measured. The standard library only, see `bench_solvers.py`."
+"Rows in CSV files and interrupts, for commands that keep what they have measured. The standard library only, see `bench_solvers.py`."
 import csv
 
 
@@ -22,3 +22,12 @@ def write_rows(path, columns, rows):
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+
+
+STOP = []  # signals received
+
+
+def stop(number, frame):
+    "Like Ctrl-C, and remembered: `kms_distance` answers an interrupt with its best bounds so far, and the work would go on."
+    STOP.append(number)
+    raise KeyboardInterrupt

@@ -74,6 +74,7 @@ def newton_matrix(G, e, S, Zi, lam, x):
     M[n, n] = np.trace(SZi)
     return M
 
+# %% ../nbs/05c_exact.ipynb #904446cb
 class Point(NamedTuple):
     "An interior point: weights x (n,), bound t, multipliers S (q, q), lam (n,) and v."
     x: np.ndarray
@@ -108,6 +109,7 @@ def newton_step(G, e, point, Z, mu):
             bend, bend_x = symmetric(dS @ dZ @ Zi), dx * dlam
     return Point(x + primal * dx, t + primal * d[n], symmetric(S + dual * dS), lam + dual * dlam, v + dual * d[n + 1])
 
+# %% ../nbs/05c_exact.ipynb #b40496db
 def cone_master(V, C, tol=1e-5, max_iter=40):
     """Solve @eq-cone-master for V (K, q, q), of size about one, and C (J, q, q): weights w (K,), multipliers nu (J,), S (q, q) of trace one.
 
@@ -404,6 +406,7 @@ def branch_and_bound(problem, *, tol=1e-3, max_seconds=None, max_cones=None, rng
     bar.close()
     return conclude(tree, history, n, tol, message or f"stopped after {n} cone{'s' * (n != 1)}" + (f" and {max_seconds:g} seconds" if tree.late() else ""))
 
+# %% ../nbs/05c_exact.ipynb #bfc4336a
 def begin(tree):
     "Cuts for the first cones, the relaxation of the whole sphere in the terms of the tree, and the cones."
     W, r = tree.relaxed.factor, tree.problem.phi.shape[1]

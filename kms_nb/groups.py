@@ -147,6 +147,7 @@ def _positive(value, name, least=1):
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least: raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}")
     return int(value)
 
+# %% ../nbs/07c_groups.ipynb #653ec2a5
 class Monitor:
     """Compares a moving window of a stream with a reference sample.
 
@@ -214,6 +215,7 @@ class Monitor:
         j = int(z[:, over[0] if len(over) else -1].argmax())
         return ChangeResult(statistic, self.threshold, self.window, self.alpha, (self._members[j // 2].kernel.kernel, ("mean", "depth")[j % 2]))
 
+# %% ../nbs/07c_groups.ipynb #70dcaaee
 class _Windows:
     "Statistics of moving windows under one kernel."
     def __init__(self, kernel, window):
@@ -238,6 +240,7 @@ class _Windows:
         ordered = np.sort(np.lib.stride_tricks.sliding_window_view(f, w), axis=1)
         with np.errstate(over="ignore"): return np.array([np.linalg.norm(window_sums(L, w), axis=1) / w, np.sqrt(np.mean((ordered - self.mean) ** 2, axis=1) + self.constant)])
 
+# %% ../nbs/07c_groups.ipynb #7379aca6
 def detect_change(stream, reference, **options):
     """Watch a stream by a window that is compared with a reference sample: a `ChangeResult`.
 

@@ -367,6 +367,7 @@ def _kernel_features(kernel, z, n_features, rng):
     if nystroem: return features, None, rounding                                # the rows are computed in blocks, below
     return features, L, np.sqrt(np.maximum(np.diag(K) - (L * L).sum(1), 0) + rounding)
 
+# %% ../nbs/00_kernels.ipynb #cc645e1f
 def _diagonal(kernel, z):
     "k(z_i, z_i), shape (N,)."
     if isinstance(kernel, (Gaussian, Laplace, RandomFourier)): return np.ones(len(z))
@@ -393,6 +394,7 @@ def _nystroem_rows(features, z, ids, rounding, step=5000):
     L -= (total / len(z)).astype(dtype)
     return L, rho, float(np.sqrt(rounding) + (moved + 2 ** -22 * (dtype == np.float32)) * np.sqrt(largest))
 
+# %% ../nbs/00_kernels.ipynb #0d683b16
 def distinct_rows(z):
     """Distinct rows (k, d) of z (N, d), in an order that does not depend on the order of the rows of z, and their numbers (N,), z = rows[numbers].
 
@@ -406,6 +408,7 @@ def distinct_rows(z):
     rows, ids = np.unique(z, axis=0, return_inverse=True)
     return rows, ids.ravel()
 
+# %% ../nbs/00_kernels.ipynb #030a0ee8
 MEMORY_LIMIT = 8e9           # bytes that one step may ask for; assign to `kms_nb.kernels.MEMORY_LIMIT` on a larger machine
 
 def check_memory(size, what, remedy):
