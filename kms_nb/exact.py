@@ -15,7 +15,8 @@ from time import perf_counter
 from typing import NamedTuple
 import heapq
 import numpy as np
-from scipy.linalg import LinAlgError, eigh, lu_factor, lu_solve
+from scipy.linalg import LinAlgError, eigh
+from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.optimize import nnls
 from .mirror import Bounds, Problem, Relaxation, _progress_bar, matrix_factor, relative_gap
 from .bundle import bundle
@@ -94,11 +95,12 @@ def newton_step(G, e, point, Z, mu):
     "The point after a predictor-corrector step from `point` with slack Z (q, q) and mean complementarity mu. Raises `LinAlgError` or `ValueError` at the limits of rounding."
     (x, t, S, lam, v), (n, q, _) = point, G.shape
     Zi = symmetric(np.linalg.inv(Z))
-    lu = lu_factor(newton_matrix(G, e, S, Zi, lam, x), check_finite=False)
+    lu, order, singular = dgetrf(newton_matrix(G, e, S, Zi, lam, x))
+    if singular: raise LinAlgError("the Newton system is singular")
     aim, bend, bend_x = 0.0, np.zeros((q, q)), 0.0
     for corrector in (False, True):
         S0, target = aim * Zi - bend, (aim - bend_x) / x
-        d = lu_solve(lu, np.concatenate([target + v * e - np.tensordot(G, S0, 2), [np.trace(S0) - 1, x @ e - 1]]), check_finite=False)
+        d, _ = dgetrs(lu, order, np.concatenate([target + v * e - np.tensordot(G, S0, 2), [np.trace(S0) - 1, x @ e - 1]]))
         if not np.isfinite(d).all(): raise LinAlgError("the Newton system is singular")
         dx, dZ = d[:n], d[n] * np.eye(q) - np.tensordot(d[:n], G, 1)
         dS, dlam = S0 - symmetric(S @ dZ @ Zi) - S, target - lam * dx / x - lam
@@ -107,7 +109,9 @@ def newton_step(G, e, point, Z, mu):
             left = ((S + dual * dS) * (Z + primal * dZ)).sum() + (lam + dual * dlam) @ (x + primal * dx)
             aim = mu * np.clip((left / (mu * (q + n))) ** 2, 1e-4, 0.8)
             bend, bend_x = symmetric(dS @ dZ @ Zi), dx * dlam
-    return Point(x + primal * dx, t + primal * d[n], symmetric(S + dual * dS), lam + dual * dlam, v + dual * d[n + 1])
+    after = Point(x + primal * dx, t + primal * d[n], symmetric(S + dual * dS), lam + dual * dlam, v + dual * d[n + 1])
+    if not all(np.isfinite(part).all() for part in after): raise LinAlgError("the Newton step leaves the range of floats")
+    return after
 
 # %% ../nbs/05c_exact.ipynb #b40496db
 def cone_master(V, C, tol=1e-5, max_iter=40):
@@ -117,12 +121,13 @@ def cone_master(V, C, tol=1e-5, max_iter=40):
     G, K = np.concatenate([V, C]), len(V)
     e = (np.arange(len(G)) < K) * 1.0
     point = central_start(G, e)
-    for _ in range(max_iter):
-        Z = point.t * np.eye(G.shape[1]) - np.tensordot(point.x, G, 1)
-        gap = (point.S * Z).sum() + point.lam @ point.x
-        if not gap > tol: break
-        try: point = newton_step(G, e, point, Z, gap / (len(Z) + len(G)))
-        except (LinAlgError, ValueError): break
+    with np.errstate(all="ignore"):                       # at the limits of rounding numbers may overflow
+        for _ in range(max_iter):
+            Z = point.t * np.eye(G.shape[1]) - np.tensordot(point.x, G, 1)
+            gap = (point.S * Z).sum() + point.lam @ point.x
+            if not tol < gap < np.inf: break
+            try: point = newton_step(G, e, point, Z, gap / (len(Z) + len(G)))
+            except (LinAlgError, ValueError): break
     x, S = point.x, point.S
     return x[:K] / x[:K].sum(), x[K:] / x[:K].sum(), S / np.trace(S)
 

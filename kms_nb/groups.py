@@ -189,7 +189,7 @@ class Monitor:
         "Units of the members, and the threshold, from simulated streams of rows of R_2."
         rows, values = len(features[0][0]), []
         for _ in range(n_streams):
-            starts = rng.integers(0, rows - self.block + 1, -(-self.horizon // self.block))
+            starts = rng.choice(rows - self.block + 1, -(-self.horizon // self.block), p=self._weights(rows - self.block + 1, rng))
             i = (starts[:, None] + np.arange(self.block)).ravel()[:self.horizon]
             values.append(np.concatenate([member.statistics(L[i], f[i]) for member, (L, f) in zip(self._members, features)]))
         values = np.array(values)                                        # (streams, members, windows)
@@ -200,6 +200,11 @@ class Monitor:
         if np.isinf(self._unit).all(): raise ValueError("`reference` has too little variation to compare a window with: to every kernel the rows of its second half are alike")
         maxima = np.sort([self._standardise(v).max() for v in values])
         self.threshold = float(maxima[-self._rank])
+
+    def _weights(self, size, rng):
+        "A random law (size,) on the rows at which a block of a simulated stream may begin: exponential weights of disjoint blocks, normalised."
+        weights = rng.exponential(size=-(-size // self.block)).repeat(self.block)[:size]
+        return weights / weights.sum()
 
     def _standardise(self, values): return (values - self._middle) / self._unit
 

@@ -1,5 +1,6 @@
 "Branch and bound: against independent ways to the global maximum, and as the truth that the other solvers must enclose."
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from numpy.testing import assert_allclose
 from kms_nb import Gaussian, Laplace, Linear, kms_distance
 from kms_nb.bundle import bundle
 from kms_nb.data import blob
-from kms_nb.exact import branch_and_bound, cone_bound, sweep
+from kms_nb.exact import branch_and_bound, cone_bound, cone_master, sweep
 from kms_nb.kernels import median_bandwidth, pooled_features
 from kms_nb.local import best_direction, direction
 from kms_nb.mirror import Problem, mirror_ascent
@@ -140,3 +141,20 @@ def test_units_do_not_matter(scale):
     x, y = blob(10, 2, rng=0)
     a, b = kms_distance(x, y, kernel=Linear(), method="exact"), kms_distance(x * scale, y * scale, kernel=Linear(), method="exact")
     assert a.converged and b.converged and a.lower * scale <= b.upper * ROUND and b.lower <= a.upper * scale * ROUND
+
+
+def test_small_programs_end_in_silence():
+    "Repeated matrices make the Newton system singular at the end; what is returned is feasible all the same."
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for t in range(400):
+            q, K, J = rng.integers(1, 6), rng.integers(1, 5), rng.integers(0, 5)
+            B, C = rng.normal(size=(K, q, q)), rng.normal(size=(J, q, q))
+            V, C = B @ B.transpose(0, 2, 1), C + C.transpose(0, 2, 1)
+            if t % 3 == 1: V[:] = V[0]
+            if t % 3 == 2: V, C = np.concatenate([V, V]), np.concatenate([C, C])
+            w, nu, S = cone_master(V, C, tol=10.0 ** -rng.integers(4, 15))
+            assert abs(w.sum() - 1) < 1e-12 and (w >= 0).all() and (nu >= 0).all() and abs(np.trace(S) - 1) < 1e-12
+            bound = np.linalg.eigvalsh(np.tensordot(w, V, 1) + np.tensordot(nu, C, 1))[-1]
+            if (C * S).sum((1, 2)).min(initial=0) > -1e-9: assert bound > (V * S).sum((1, 2)).min() * (1 - 1e-9)  # weak duality
