@@ -38,11 +38,15 @@ def _whole(least, most=None):
         return number
     return read
 
+def _real(text):
+    "A reader of numbers, for argparse."
+    try: return float(text if text.isascii() and "_" not in text else "")
+    except ValueError: raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
 def _seconds(text):
     "A reader of a time, for argparse."
-    try: number = float(text)
-    except ValueError: number = 0
-    if not 0 < number < math.inf or "_" in text: raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
+    number = _real(text)
+    if not 0 < number < math.inf: raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
     return int(number) if number.is_integer() else number
 
 def _names(text):
@@ -71,7 +75,7 @@ def _add_input(parser):
     parser.add_argument("--raw", action="store_true", help="take numbers as they are (default: standardise numbers, one-hot encode text)")
     parser.add_argument("--header", choices=["auto", "yes", "no"], default="auto", help="whether the first row holds column names (default auto)")
     parser.add_argument("--kernel", choices=_KERNELS, help="kernel (default gaussian)")
-    parser.add_argument("--bandwidth", type=float, metavar="S", help="bandwidth of the kernel, exp(-d^2 / (2 S^2)) or exp(-d / S) at distance d (default: the median distance of the pooled rows; kms test looks through several)")
+    parser.add_argument("--bandwidth", type=_real, metavar="S", help="bandwidth of the kernel, exp(-d^2 / (2 S^2)) or exp(-d / S) at distance d (default: the median distance of the pooled rows; kms test looks through several)")
     parser.add_argument("--max-seconds", type=_seconds, metavar="S", help="begin no further part of the work after this time, and say what was cut short (default: no limit; reading the files does not count)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -111,10 +115,10 @@ def _parser():
         command.set_defaults(run=run)
         if name != "demo": _add_input(command)
         if name != "distance": _add_resampling(command)
-        if name == "test": command.add_argument("--alpha", type=float, default=0.05, help="level of the test (default 0.05)")
+        if name == "test": command.add_argument("--alpha", type=_real, default=0.05, help="level of the test (default 0.05)")
         if name == "distance":
-            command.add_argument("--p", type=float, default=2.0, help="order of the Wasserstein distance, at least 1; the bounds can be tight from 1 to 2 (default 2)")
-            command.add_argument("--tol", type=float, default=1e-3, help="gap of the solver to aim at, relative, in p-th powers (default 0.001)")
+            command.add_argument("--p", type=_real, default=2.0, help="order of the Wasserstein distance, at least 1; the bounds can be tight from 1 to 2 (default 2)")
+            command.add_argument("--tol", type=_real, default=1e-3, help="gap of the solver to aim at, relative, in p-th powers (default 0.001)")
             command.add_argument("--max-iter", type=_whole(1, _MOST_ITERATIONS), metavar="N", help="most iterations of the solver (default: its own)")
             command.add_argument("--method", default="auto", choices=_SOLVERS, help="solver (default auto)")
         _add_shared(command, "kms_demo.png, or kms_demo-1.png, ... if that exists" if name == "demo" else "none")
