@@ -180,7 +180,7 @@ def _pair(args):
         if args.omit_missing: tables = _complete(tables, args.samples, args.columns, notes)
         e = encode_pair(*tables, columns=args.columns, raw=args.raw, labels=args.samples)
     except ValueError as e:
-        hints = [n for n in notes if "first row" in n]
+        hints = [n for n in notes if "first row" in n or " left as text: " in n]
         if not args.omit_missing and re.search(" has missing values: | lacks a label in ", str(e)): hints.append("--omit-missing leaves out such rows")
         raise ValueError(f"{e} ({' '.join(hints)})" if hints else e) from None
     return _Pair(e.x, e.y, args.samples, e.names, [_words(n, args) for n in (*notes, *e.notes)], args.raw)

@@ -10,7 +10,7 @@ import csv, gzip, io, re, zlib
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal, InvalidOperation, localcontext
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from .kernels import check_memory
+from .samples import _exact
 
 # %% ../nbs/data.ipynb #c8cb6662
 def _listed(values, most=8):
@@ -205,6 +206,34 @@ def _number(text, comma=False):
 
 def _is_number(text, comma=False): return text in _GAPS or _number(text, comma) is not None
 
+def _decimal(text, comma=False):
+    "The number that a field spells, as a Decimal with all its digits."
+    try: return Decimal(text.replace(",", ".") if comma else text)
+    except InvalidOperation: return Decimal(_number(text, comma))                      # an exponent of twenty digits: 0 or infinite
+
+def _lost(text, value, comma):
+    "How far the float `value` is from the number that a field spells; 0 if it is the same to as many digits."
+    if len(text) <= 15 or text == repr(value): return 0.0
+    number = _decimal(text, comma)
+    return 0.0 if Context(prec=len(number.as_tuple().digits)).create_decimal_from_float(value) == number else float(abs(number - Decimal(value)))
+
+def _coarse(cells, numbers, comma):
+    "Whether floats lose digits of the fields by which two numbers differ, or a billionth of their range."
+    z, finite = np.array(numbers), [v for v in numbers if abs(v) < np.inf] or [0.0]
+    least = 1e-9 * (max(finite) - min(finite))
+    if np.spacing(max(map(abs, finite))) > least and max(_lost(c, v, comma) for c, v in zip(cells, numbers)) > least: return True
+    order = np.argsort(z)
+    same = np.flatnonzero(z[order[1:]] == z[order[:-1]])
+    return any(cells[i] != cells[j] and _decimal(cells[i], comma) != _decimal(cells[j], comma) and max(_lost(cells[k], numbers[k], comma) for k in (i, j)) > 0
+               for i, j in zip(order[same], order[same + 1]))
+
+def _numbers(cells, comma=False):
+    "The numbers that fields spell: ints if all are whole, Decimals if floats are too coarse, else floats; None if a field is no number."
+    numbers = [_number(c, comma) for c in cells]
+    if None in numbers: return None
+    if all(re.fullmatch(r"[+-]?\d{1,300}", c) for c in cells): return [int(c) for c in cells]
+    return [_decimal(c, comma) for c in cells] if _coarse(cells, numbers, comma) else numbers
+
 # %% ../nbs/data.ipynb #dc05d45d
 def _score(text, sep):
     "How well a separator suits the text, to be compared; the first entry says whether it cuts it evenly."
@@ -226,26 +255,29 @@ def _only_tabs(path, text):
 
 # %% ../nbs/data.ipynb #802e89cc
 def _typed(cells, comma=False):
-    "A column of fields as bool, int, float or text; gaps become missing values."
+    "A column of fields as bool, int, float, Decimal or text; gaps become missing values."
     import pandas as pd
     cells = [None if c in _GAPS else c for c in cells]
     known = [c for c in cells if c is not None]
     if known and {c.lower() for c in known} <= {"true", "false"}:
         return np.array([None if c is None else c.lower() == "true" for c in cells], dtype=object if None in cells else bool)
-    numbers = [_number(c, comma) for c in known]
-    if None in numbers: return pd.Series(cells, dtype=object)
-    if len(known) == len(cells) and all(re.fullmatch(r"[+-]?\d{1,15}", c) for c in known): return np.array([int(c) for c in known], dtype=np.int64)
-    value = iter(numbers)
-    return np.array([np.nan if c is None else next(value) for c in cells], dtype=float)
+    numbers = None if comma and any("." in c for c in known) else _numbers(known, comma)
+    if numbers is None: return pd.Series(cells, dtype=object)
+    values, kind = iter(numbers), type(numbers[0]) if known else float
+    filled = [None if c is None else next(values) for c in cells]
+    most = max(map(abs, numbers)) if kind is int else 0
+    if kind is Decimal or most >= 2**63: return np.array(filled, dtype=object)
+    if kind is int and None not in cells: return np.array(filled, dtype=np.int64)
+    return pd.array(filled, dtype="Int64") if most > 2**53 else np.array(filled, dtype=float)
 
 def _merged(cells, most=1000):
-    "Two whole numbers that are spelled differently and read as one, such as 01 and 1, in a column of few values; else None."
+    "Two whole numbers that are equal and spelled differently, such as 01 and 1, in a column of few values; else None."
     values, seen = set(), {}
     for c in cells:
         if c in values: continue
         if len(values) >= most: return None
         values.add(c)
-        if re.fullmatch(r"[+-]?\d+", c) and (other := seen.setdefault(float(c), c)) != c: return other, c
+        if re.fullmatch(r"[+-]?\d+", c) and (other := seen.setdefault(Decimal(c), c)) != c: return other, c
 
 def _drop_unnamed(names, columns):
     "Positions of the columns to keep, and the notes about those left out (see *Row names*)."
@@ -314,6 +346,9 @@ def _read_text(path, text, notes, header):
     columns = [_typed(c, comma) for c in zip(*body)]
     keep, left_out = _drop_unnamed(names, columns)
     names = _named(names)
+    for i in keep:
+        fields = [row[i] for row in body if comma and isinstance(columns[i], pd.Series)]
+        if fields and all(_is_number(f, comma) for f in fields): notes = [*notes, f"Column {names[i]!r} was left as text: next to decimal commas, the point in {next(f for f in fields if '.' in f)!r} may be one that sets thousands apart."]
     if header == "auto" and not guess and 0 in keep and all(isinstance(columns[i], pd.Series) for i in keep): guess = [_as_names(rows[0])]      # all text
     table = pd.DataFrame({names[i]: columns[i] for i in keep})
     table.attrs["merged"] = {names[i]: merged for i in keep if not isinstance(columns[i], pd.Series) and (merged := _merged(row[i] for row in body))}
@@ -430,9 +465,9 @@ def _spelled(label, found):
     for v in found:
         if str(v) == text or isinstance(v, bool) and str(v).lower() == text.lower(): return v
     for comma in (False, True):
-        number = int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else _number(text, comma)
+        if (number := _number(text, comma)) is None: continue
         for v in found:
-            if isinstance(v, (Real, Decimal)) and not isinstance(v, bool) and v == number: return v
+            if isinstance(v, (Real, Decimal)) and not isinstance(v, bool) and v == (_decimal(text, comma) if isinstance(v, (Integral, Decimal)) else number): return v
 
 def split_by(table, column, labels=None):
     """Two tables out of one with a label column: (first, second, labels).
@@ -468,27 +503,40 @@ def _standardise(column):
 
 # %% ../nbs/data.ipynb #63b8c3db
 def _infinite(table):
-    "Where a table is infinite, as a bool array (n, d)."
+    "Where a table without gaps is infinite as floats, as a bool array (n, d)."
     where, kinds = np.zeros(table.shape, bool), [getattr(t, "kind", "O") for t in table.dtypes]
     floats = [i for i, k in enumerate(kinds) if k == "f"]
     if floats: where[:, floats] = np.isinf(table.iloc[:, floats].to_numpy(np.float64, na_value=np.nan))
     for i, t in enumerate(table.dtypes):
-        if t == object: where[:, i] = [isinstance(c, float) and np.isinf(c) for c in table.iloc[:, i].tolist()]
+        if kinds[i] == "O" and not hasattr(t, "categories"): where[:, i] = [_is_infinite(c) for c in table.iloc[:, i].tolist()]
     return where
+
+def _is_infinite(cell):
+    "Whether a cell is a number that is infinite as a float."
+    try: return isinstance(cell, (Real, Decimal)) and np.isinf(float(cell))
+    except OverflowError: return True
+
+def _missing(table):
+    "Where a table, or a column, lacks a value, as a bool array."
+    with localcontext() as context:
+        context.traps[InvalidOperation] = False                          # a signalling NaN signals when it is looked at
+        return table.isna().to_numpy()
 
 def _gaps(table, label):
     "Refuse missing and infinite values: a ValueError with the columns, the counts and the index of the first such row."
-    missing = table.isna().to_numpy()
-    empty = table.columns[missing.all(0)]
+    empty = table.columns[_missing(table).all(0)]
     if len(empty): raise ValueError(f"{label} has no values in column {_listed(map(repr, empty), 4)}; leave it out by naming the others in `columns`")
-    for what, bad in (("missing", missing), ("infinite", _infinite(table))):
+    for what, where in (("missing", _missing), ("infinite", _infinite)):
+        bad = where(table)
         found = [f"{bad[:, i].sum()} in column {table.columns[i]!r} (first in row {table.index[np.argmax(bad[:, i])]})" for i in np.flatnonzero(bad.any(0))]
         if found: raise ValueError(f"{label} has {what} values: {_listed(found, 4)}")
 
 # %% ../nbs/data.ipynb #851036c0
 _DATE = re.compile(r"\d{4}([-/.])\d\d?\1\d\d?(?!\d)|\d\d?([-/.])\d\d?\2\d{4}(?!\d)")
 
-def _written_number(text): return _number(re.sub(r"[,'\s%$€£]", "", text)) is not None      # signs that people write around numbers
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?")
+
+def _written_number(text): return _number(re.sub(r"[,'\s%$€£]", "", text)) is not None or _THOUSANDS.fullmatch(text) is not None      # signs that people write around numbers
 
 def _as_text(cells, name):
     "Refuse a column of strings that holds dates or numbers, wholly, for half of its cells, or for all but one word that is repeated."
@@ -496,7 +544,7 @@ def _as_text(cells, name):
     for what, fits, remedy in (("dates", _DATE.match, "turn it into numbers"), ("numbers", _written_number, "write plain numbers, store it as a category in a Parquet file")):
         others = [c for c in counts if not fits(c)]
         if 2 * sum(counts[c] for c in others) > len(cells) and (len(others) > 1 or len(counts) <= 3): continue
-        holds = f"mixes {what} and text, such as {_short(others[0])!r}" if others else f"holds {what}{' written as text' * (what == 'numbers')}, such as {cells[0]!r}"
+        holds = f"mixes {what} and text, such as {_short(others[0])!r}" if others else f"holds {what}{' written as text' * (what == 'numbers')}, such as {next((c for c in cells if not c.isdigit()), cells[0])!r}"
         raise ValueError(f"{name} {holds}; {remedy}, or leave it out by naming the others in `columns`")
     return "text"
 
@@ -510,6 +558,20 @@ def _kind(column, label):
     if all(isinstance(c, (Real, str)) for c in cells): raise ValueError(f"{name} mixes numbers and text")
     if hasattr(cells[0], "year") or hasattr(cells[0], "days"): raise ValueError(f"{name} holds dates or times; turn it into numbers, or leave it out by naming the others in `columns`")
     raise ValueError(f"{name} holds neither numbers nor text but values of type {type(cells[0]).__name__}")
+
+# %% ../nbs/data.ipynb #e9c09e53
+def _as_floats(name, columns):
+    "The numbers of two columns as float arrays; ValueError if floats are too coarse for them."
+    cells = [column.tolist() for column in columns]
+    parts = [np.asarray(c, dtype=np.float64) for c in cells]
+    z = np.concatenate(parts)
+    if np.abs(z).max() > 2**53 or any(column.dtype.kind == "O" for column in columns):
+        given = np.array(sum(cells, []), dtype=object)
+        try: _exact(z, given, name)
+        except ValueError:
+            if len(set(given.tolist())) > 1: raise ValueError(f"column {name!r} has numbers that differ by too little for double precision: subtract a constant first, "
+                                                              "or leave it out by naming the others in `columns`") from None
+    return parts
 
 # %% ../nbs/data.ipynb #4bcffdfb
 def _as_table(data, name):
@@ -605,8 +667,8 @@ def encode_pair(a, b, *, columns=None, raw=False, labels=("`a`", "`b`")):
     raw=False standardises numeric (and bool) columns by the pooled mean and standard deviation, leaves constant ones at 0 and
     one-hot encodes text and categorical columns; raw=True takes numbers as they are and refuses text.
     labels: what to call the two tables in messages.
-    Returns an `Encoded`. Raises ValueError for different or unknown columns, missing or infinite values, dates, columns that mix numbers and
-    text, and text columns with more than 1000 levels; TypeError for something that is not a table."""
+    Returns an `Encoded`. Raises ValueError for different or unknown columns, missing or infinite values, numbers too close together for floats, dates,
+    columns that mix numbers and text, and text columns with more than 1000 levels; TypeError for something that is not a table."""
     a, b = _matched(_as_table(a, labels[0]), _as_table(b, labels[1]), columns, labels)
     for table, label in zip((a, b), labels): _gaps(table, label)
     kinds = _kinds(a, b, labels, raw)
@@ -617,7 +679,7 @@ def encode_pair(a, b, *, columns=None, raw=False, labels=("`a`", "`b`")):
             check_memory(24 * len(texts) * (len(names) + levels[c]), f"turning text columns such as {_short(c)!r} into features", "leave out text columns by naming the others in `columns`")
             block, new = _one_hot(c, texts)
         else:
-            parts = [np.asarray(t[c].tolist(), dtype=np.float64) for t in (a, b)]
+            parts = _as_floats(c, (a[c], b[c]))
             z = np.concatenate(parts)
             if all(len(v) > 10 and (np.diff(v) > 0).all() for v in parts): rising.append(c)
             block, new = (z if raw else _standardise(z))[:, None], [c]

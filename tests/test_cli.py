@@ -453,6 +453,27 @@ def test_bad_files(run, ab, tmp_path, text, words, command):
     refused(run(command, "a.csv", "bad.csv"), words, "bad.csv")
 
 
+@pytest.mark.parametrize("spelled", ["{}", "-{}", "{}.5", "{}00000"])
+@pytest.mark.parametrize("gap", ["", ",1\n"])
+def test_numbers_too_close_for_floats_are_no_constant(run, tmp_path, spelled, gap):
+    for name, first in (("a", 0), ("b", 60)): (tmp_path / f"{name}.csv").write_text("t,v\n" + gap + "".join(f"{spelled.format(1_700_000_000_000_000_000 + first + i)},{i % 7}\n" for i in range(9)))
+    words = "column 't' has numbers that differ by too little for double precision: subtract a constant first, or leave it out by naming the others in --columns"
+    for options in ([], ["--raw"]): refused(run("test", "a.csv", "b.csv", "--omit-missing", *options), words)
+    assert run("distance", "a.csv", "b.csv", "--columns", "v")[0] == 0
+
+
+def test_long_labels_stay_apart(run, tmp_path):
+    labels = ["1700000000000000000", "1700000000000000001"]
+    (tmp_path / "t.csv").write_text("g,v\n" + "".join(f"{labels[i % 2]},{i * i % 7 + 3 * (i % 2)}\n" for i in range(20)))
+    for options in ([], ["--labels", ",".join(labels)]): assert "g=1700000000000000000 (10 rows), g=1700000000000000001 (10 rows)" in joined(run("distance", "t.csv", "--by", "g", *options)[1])
+
+
+def test_a_point_beside_decimal_commas_is_explained(run, tmp_path):
+    (tmp_path / "a.csv").write_text("a;b\n999;1,5\n1.234;1,6\n")
+    refused(run("test", "a.csv", "a.csv"), "column 'a' of a.csv holds numbers written as text, such as '1.234'", "(a.csv: Column 'a' was left as text: next to decimal commas, the point in '1.234' may be one that sets thousands apart.)")
+    assert run("distance", "a.csv", "a.csv", "--columns", "b")[0] == 0
+
+
 def test_missing_value_in_a_split_table_gives_the_row_of_the_file(run, tmp_path):
     (tmp_path / "t.csv").write_text("v,g\n1,a\n2,b\n3,a\n,b\n")
     refused(run("test", "t.csv", "--by", "g"), "g=b has missing values: 1 in column 'v' (first in row 4)")

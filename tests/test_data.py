@@ -2,6 +2,7 @@
 import gzip
 import os
 import re
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -145,6 +146,16 @@ def test_notes_say_what_was_guessed(save):
     assert "cp1252" in read_table(save("t.csv", "größe,b\n1,2\n".encode("cp1252"))).attrs["notes"][0]
 
 
+@pytest.mark.parametrize("text, name, example", [
+    ("a;b\n999;1,5\n1.234;1,6\n998;1,7\n", "a", "1.234"), ("a;b\n1,5;2.5\n2,5;3.5\n", "b", "2.5"), ("a\tb\n1.5\t7\n1,5\t8\n", "a", "1.5"), ("a;b\n1,234;1.5\n1;2\n", "b", "1.5"),
+    ("7;1,5\n1.234;2,5\n", "0", "1.234"), ("a;b\n-1.234.567,5;1,5\n2.345,25;2\n", "a", None), ("a;b\n1.234.567;1\n2.345.678;2\n", "a", None)])
+def test_a_point_beside_decimal_commas_is_no_decimal_point(save, text, name, example):
+    table = read_table(save("t.csv", text))
+    assert all(isinstance(c, str) for c in table[name]) and any(f"Column {name!r} was left as text: next to decimal commas, the point in {example!r}" in n for n in table.attrs["notes"]) == bool(example)
+    with pytest.raises(ValueError, match=f"column {name!r} of `a` holds numbers written as text, such as {example or '.*'!r}; write plain numbers".replace("'.*'", ".*")): encode_pair(table, table)
+    assert len(encode_pair(table, table, columns=[c for c in table if c != name]).names) == 1
+
+
 def test_names_with_spaces_commas_and_accents(save):
     table = read_table(save("a b.csv", '"height, cm",größe,"a ""b"""\n1,2,3\n'))
     assert list(table.columns) == ["height, cm", "größe", 'a "b"']
@@ -153,7 +164,19 @@ def test_names_with_spaces_commas_and_accents(save):
 def test_types(save):
     table = read_table(save("t.csv", "i,f,b,s,g\n1,1.5,True,x,\n2,2,false,1x,3\n"))
     assert [table[c].dtype.kind for c in "ifbsg"] == ["i", "f", "b", "O", "f"] and np.isnan(table["g"][0])
-    assert read_table(save("t.csv", "a\n123456789012345678901\n"))["a"][0] == 123456789012345678901.0
+
+
+@pytest.mark.parametrize("cells, right, kind", [
+    (["123456789012345678901", "2"], [123456789012345678901, 2], "O"), ([f"-{2**63 - 1}", "+1"], [1 - 2**63, 1], "i"), (["9" * 5000, "8" * 5000], [Decimal("9" * 5000), Decimal("8" * 5000)], "O"),
+    ([str(2**62 + 1), "", str(2**62 + 3)], [2**62 + 1, pd.NA, 2**62 + 3], "i"), ([str(2**53), ""], [2.0**53, np.nan], "f"), ([str(2**70), ""], [2**70, None], "O"),
+    (["1700000000.000000001", "1700000000.000000002", "0"], [Decimal("1700000000.000000001"), Decimal("1700000000.000000002"), 0], "O"), (["1700000000000000000.5"] * 2, [Decimal("1700000000000000000.5")] * 2, "O"),
+    (["1.000000000000000056e-01", "1.000000000000000194e-01"], [0.1, 0.1 + 2**-56], "f"), (["3.3333333333333333", "0.3333333333333333"], [10 / 3, 0.3333333333333333], "f"),
+    (["1.7000000000000003e+18", "1700000000000000256"], [1700000000000000256.0] * 2, "f"), (["1.5", "1.50", "1.500000000000000000"], [1.5] * 3, "f"), (["1e400", "1e-400"], [np.inf, 0.0], "f"),
+    (["1.0000000000000000e99999999999999999999", "1.5"], [np.inf, 1.5], "f"), (["NAN", "1700000000000000000.5"], [np.nan, Decimal("1700000000000000000.5")], "O")])
+def test_digits_that_floats_lack_are_kept(save, cells, right, kind):
+    column = read_table(save("t.csv", "a,b\n" + "".join(f"{c},0\n" for c in cells)))["a"]
+    assert column.dtype.kind == kind
+    for got, value in zip(column.tolist(), right): assert pd.isna(got) if pd.isna(value) else got == value
 
 
 def test_one_column(save):
@@ -390,7 +413,7 @@ def test_labels_that_are_not_in_the_file(save, text, labels, unknown):
     with pytest.raises(ValueError, match=f"`labels` must be among .*, got {unknown}$"): split_by(read_table(save("t.csv", text)), "g", labels)
 
 
-@pytest.mark.parametrize("labels", ["01 1 2", "1 2 +1", "9007199254740993 9007199254740992 5", "1 01 x"])
+@pytest.mark.parametrize("labels", ["01 1 2", "1 2 +1", "09007199254740993 9007199254740993 5", "1 01 x"])
 def test_labels_that_are_one_number(save, labels):
     table = read_table(save("t.csv", "g,v\n" + "".join(f"{label},{i}\n" for i, label in enumerate(labels.split() * 2))))
     moved = table.set_axis(range(1, len(table) + 1))[table["v"].to_numpy() > -1]
@@ -399,6 +422,13 @@ def test_labels_that_are_one_number(save, labels):
     else:
         with pytest.raises(ValueError, match=f"column 'g' holds the labels {re.escape(a)} and {re.escape(b)}, which are one number"): split_by(moved, "g", ["1", "2"])
     assert len(split_by(table, "v", [0, 1])) == 3
+
+
+@pytest.mark.parametrize("first, second", [("9007199254740992", "9007199254740993"), ("-9007199254740993", "-9007199254740992"), ("1700000000000000000.5", "1700000000000000001"), ("9" * 400, "9" * 401), ("1700000000.000000001", "1700000000.000000002")])
+def test_long_labels_of_a_file_stay_apart(save, first, second):
+    table = read_table(save("t.csv", f"g,v\n{first},1\n{second},2\n3,3\n,4\n"))[:3]
+    assert [t["v"].tolist() for t in split_by(table, "g", [first, second])[:2]] == [[1], [2]]
+    with pytest.raises(ValueError, match="`labels` must be among"): split_by(table, "g", [first, f"{second}9"])
 
 
 def test_long_labels_of_parquet_stay_apart(tmp_path):
@@ -497,13 +527,38 @@ def test_columns_are_matched_by_name():
 
 @pytest.mark.parametrize("bad, message", [
     ([1.0, np.nan], "`a` has missing values: 1 in column 'v' .first in row 1."), ([1.0, -np.inf], "`a` has infinite values: 1 in column 'v'"),
-    ([np.inf, "x"], "infinite"), (["1", "2"], "numbers written as text, such as '1'"), (["1,234", "2,345"], "numbers written as text"),
+    ([np.inf, "x"], "infinite"), ([Decimal("-Infinity"), 1], "infinite values: 1 in column 'v'"), ([10**400, 1], "infinite"), ([Decimal(10) ** 400, Decimal(1)], "infinite"), ([np.float32("inf"), 1], "infinite"),
+    ([Decimal("sNaN"), Decimal(1)], "missing values: 1 in column 'v'"), ([Decimal("NaN"), np.inf], "missing"), (["1", "2"], "numbers written as text, such as '1'"), (["1,234", "2,345"], "numbers written as text"),
     (["1", "?"], "mixes numbers and text, such as '\\?'"), ([1, "x"], "mixes numbers and text"), (pd.to_datetime(["2024-01-01", "2024-01-02"]), "dates"),
     (["2024-01-01", "2024-01-02 10:00"], "dates"), (["1/12/2024", "31/12/2024"], "dates"), (["1.12.2024", "31.12.2024"], "dates"), (pd.to_timedelta([1, 2], unit="s"), "dates or times"), ([1 + 2j, 3j], "type complex"),
     ([[1], [2]], "type list"), (["x", None], "missing"), (["x", "y"], "holds text in `a` and numbers in `b`")])
 def test_columns_that_cannot_be_encoded(bad, message):
     a, b = pd.DataFrame({"u": [1.0, 2.0], "v": bad}), pd.DataFrame({"u": [1.0], "v": [2.0]})
     with pytest.raises(ValueError, match=message): encode_pair(a, b)
+
+
+START = 1_700_000_000_000_000_000                                       # time stamps in nanoseconds
+
+
+@pytest.mark.parametrize("kind", ["int64", "Int64", "int64[pyarrow]", object, Decimal, "seconds", "negative"])
+@pytest.mark.parametrize("step", [1, 257])
+def test_numbers_too_close_for_floats_are_refused(kind, step):
+    def stamps(values):
+        if kind == "negative": return pd.Series([-v for v in values])
+        if kind == "seconds": return pd.Series([Decimal(v) / 10**9 for v in values])
+        return pd.Series([Decimal(v) for v in values]) if kind is Decimal else pd.Series(values).astype(kind)
+    a, b = [pd.DataFrame({"t": stamps([START + first + step * i for i in range(40)]), "v": np.arange(40) % 7}) for first in (0, 60)]
+    for raw in (False, True):
+        for pair in ((a, b), (a, b.astype({"t": float}))):
+            with pytest.raises(ValueError, match="column 't' has numbers that differ by too little for double precision: subtract a constant first, or leave it out by naming the others in `columns`"): encode_pair(*pair, raw=raw)
+    assert encode_pair(a, b, columns=["v"]).names == ("v",)
+    assert "Constant in both samples, so of no effect: 't'." in encode_pair(a[1:2], a[1:2], columns=["t"]).notes
+
+
+@pytest.mark.parametrize("first, step", [(START, 10**12), (Decimal(START), Decimal(10) ** 12), (0, Decimal(1) / 7), (0, Decimal("7E-200") / 3), (0, Decimal("7E+200") / 3), (0, Decimal("1E-9999"))])
+def test_numbers_far_enough_apart_for_floats_are_encoded(first, step):
+    a, b = [pd.DataFrame({"t": [first + i * step for i in rows]}, dtype=object) for rows in (range(5), range(3, 7))]
+    assert_array_equal(encode_pair(a, b, raw=True).y[:, 0], [float(v) for v in b["t"]])
 
 
 def test_a_column_without_values_is_told_from_one_with_gaps():
