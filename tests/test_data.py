@@ -1,5 +1,6 @@
 """The data chapter: draws, files in all the shapes people have, and the way from tables to arrays."""
 import gzip
+import io
 import os
 import re
 from decimal import Decimal
@@ -9,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kms_nb import data
@@ -68,7 +70,8 @@ def test_blob_random_state():
 
 @pytest.mark.parametrize("kwargs, error, word", [
     (dict(n=0), ValueError, "`n`"), (dict(n=2.5), TypeError, "`n`"), (dict(n=True), TypeError, "`n`"), (dict(n=3, d=1), ValueError, "`d`"),
-    (dict(n=3, variance=0.01), ValueError, "`variance`"), (dict(n=3, variance=np.nan), ValueError, "`variance`")])
+    (dict(n=3, variance=0.01), ValueError, "`variance`"), (dict(n=3, variance=np.nan), ValueError, "`variance`"), (dict(n=3, variance="a"), ValueError, "`variance`"), (dict(n=3, variance=True), ValueError, "`variance`"),
+    (dict(n=3, rng="a"), TypeError, "`rng`"), (dict(n=3, rng=True), TypeError, "`rng`"), (dict(n=3, rng=np.random.RandomState(0)), TypeError, "`rng`")])
 def test_blob_refuses(kwargs, error, word):
     with pytest.raises(error, match=word): blob(**kwargs)
 
@@ -80,6 +83,42 @@ def test_iris():
     assert a.shape == b.shape == (50, 4) and list(a.columns) == list(b.columns)
     assert a.iloc[0].tolist() == [7.0, 3.2, 4.7, 1.4] and list(b.index) == list(range(100, 150))
     with pytest.raises(ValueError, match="`second` must be one of setosa, versicolor, virginica, got 'rose'"): iris("setosa", "rose")
+
+
+# --- archives -------------------------------------------------------------------------------------------------------------
+
+DIGITS = np.arange(12.0).reshape(4, 3)
+
+
+@pytest.mark.parametrize("y", [[6, 8, 8, 6], [6.0, 8.0, 8.0, 6.0], ["6", "8", "8", "6"], [b"6", b"8", b"8", b"6"]])
+def test_digits_are_found_however_they_are_stored(tmp_path, y):
+    np.savez(tmp_path / "mnist.npz", X=DIGITS, y=y)
+    six, eight = data.mnist(path=tmp_path)
+    assert_array_equal(six, DIGITS[[0, 3]]); assert_array_equal(eight, DIGITS[1:3])
+
+
+@pytest.mark.parametrize("X, y, error, message", [
+    (DIGITS, [6, 8], ValueError, "one label y for each row of X"), (DIGITS, [[6]] * 4, ValueError, "one label y for each row of X"), (DIGITS * np.nan, [6, 8, 8, 6], ValueError, "`X` has 6 missing"),
+    ([["a"], ["b"]], [6, 8], TypeError, "`X` must be numeric"), (np.ones((2, 2, 2)), [6, 8], ValueError, "`X` must have two dimensions"), (DIGITS, ["a", "b", "c", "8"], ValueError, "no rows labelled 6$")])
+def test_archives_that_hold_no_digits(tmp_path, X, y, error, message):
+    np.savez(tmp_path / "mnist.npz", X=X, y=y)
+    with pytest.raises(error, match=message): data.mnist(path=tmp_path)
+
+
+def test_files_that_are_no_archives(tmp_path):
+    np.savez(tmp_path / "cut.npz", X=np.ones(99))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:300])
+    np.save(tmp_path / "one.npy", DIGITS)
+    for name in ("cut.npz", "one.npy"):
+        with pytest.raises(ValueError, match="`path`: .* is not an npz archive"): data.mnist(path=tmp_path / name)
+    np.savez(tmp_path / "human_activity.npz", bending_1=DIGITS, throwing_1=DIGITS - np.inf)
+    with pytest.raises(ValueError, match="`throwing_1` has"): data.human_activity(tmp_path)
+    for load in (data.human_activity, read_table):
+        for path in (None, b"t.csv", 3):
+            with pytest.raises(TypeError, match="`path` must be the name of a file"): load(path)
+    with pytest.raises(TypeError, match="`first` must be the name of a file, got StringIO"): read_pair(io.StringIO("a"), "t.csv")
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with pytest.raises(TypeError, match="`second` must be the name of a file, got NoneType"): read_pair(tmp_path / "t.csv", None)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------------
@@ -369,7 +408,8 @@ def test_missing_file_and_directory(tmp_path):
     with pytest.raises(ValueError, match="no such file"): read_table(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(ValueError, match="is a directory"): read_table(tmp_path / "folder.csv")
-    with pytest.raises(ValueError, match="`header`"): read_table(tmp_path / "none.csv", header="maybe")
+    for header in ("maybe", 1, None, [True], np.array([1, 2])):
+        with pytest.raises(ValueError, match="`header`"): read_table(tmp_path / "none.csv", header=header)
 
 
 def test_reads_what_pandas_reads(tmp_path):
@@ -395,6 +435,20 @@ def test_split_by():
     with pytest.raises(ValueError, match="'v', 'g', 's', 'h', got 'w'"): split_by(table, "w")
     with pytest.raises(ValueError, match="lacks a label in 1 row$"): split_by(table, "h")
     with pytest.raises(ValueError, match="no column besides"): split_by(table[["g"]], "g")
+
+
+def test_split_by_names_what_it_refuses():
+    table = pd.DataFrame({"v": [1, 2, 3], "g": ["a", "b", "a"], "d": [Decimal("sNaN"), 1, 2], "l": [[1], [2], [1]], "c": [1j, 2, 1j]})
+    for bad in (table.to_numpy(), np.ma.masked_array([[1, 2]], [[0, 1]]), table["g"], [[1, 2]], pa.table({"g": [1]})):
+        with pytest.raises(TypeError, match=f"`table` must be a DataFrame, got {type(bad).__name__}"): split_by(bad, "g")
+    with pytest.raises(ValueError, match="`column`: 'g' occurs 2 times in the table"): split_by(pd.concat([table, table[["g"]]], axis=1), "g")
+    for column in (["g"], np.array(["g"]), None, "w"):
+        with pytest.raises(ValueError, match="`column` must be one of 'v', 'g'"): split_by(table, column)
+    for labels in (3, "ab", [["a"], ["b"]]):
+        with pytest.raises((TypeError, ValueError), match="`labels` must"): split_by(table, "g", labels)
+    with pytest.raises(ValueError, match="column 'd' lacks a label in 1 row"): split_by(table, "d")
+    for column in "lc":
+        with pytest.raises(TypeError, match=f"column '{column}' holds labels that are neither numbers nor text, such as"): split_by(table, column)
 
 
 @pytest.mark.parametrize("text, labels, right", [
@@ -528,7 +582,7 @@ def test_columns_are_matched_by_name():
 @pytest.mark.parametrize("bad, message", [
     ([1.0, np.nan], "`a` has missing values: 1 in column 'v' .first in row 1."), ([1.0, -np.inf], "`a` has infinite values: 1 in column 'v'"),
     ([np.inf, "x"], "infinite"), ([Decimal("-Infinity"), 1], "infinite values: 1 in column 'v'"), ([10**400, 1], "infinite"), ([Decimal(10) ** 400, Decimal(1)], "infinite"), ([np.float32("inf"), 1], "infinite"),
-    ([Decimal("sNaN"), Decimal(1)], "missing values: 1 in column 'v'"), ([Decimal("NaN"), np.inf], "missing"), (["1", "2"], "numbers written as text, such as '1'"), (["1,234", "2,345"], "numbers written as text"),
+    (pd.array(pa.array([np.nan, 1.0]), dtype=pd.ArrowDtype(pa.float64())), "missing values: 1 in column 'v'"), (np.array([2, 3], dtype=np.longdouble) ** 10000, "infinite"), ([Decimal("sNaN"), Decimal(1)], "missing values: 1 in column 'v'"), ([Decimal("NaN"), np.inf], "missing"), (["1", "2"], "numbers written as text, such as '1'"), (["1,234", "2,345"], "numbers written as text"),
     (["1", "?"], "mixes numbers and text, such as '\\?'"), ([1, "x"], "mixes numbers and text"), (pd.to_datetime(["2024-01-01", "2024-01-02"]), "dates"),
     (["2024-01-01", "2024-01-02 10:00"], "dates"), (["1/12/2024", "31/12/2024"], "dates"), (["1.12.2024", "31.12.2024"], "dates"), (pd.to_timedelta([1, 2], unit="s"), "dates or times"), ([1 + 2j, 3j], "type complex"),
     ([[1], [2]], "type list"), (["x", None], "missing"), (["x", "y"], "holds text in `a` and numbers in `b`")])
@@ -540,7 +594,7 @@ def test_columns_that_cannot_be_encoded(bad, message):
 START = 1_700_000_000_000_000_000                                       # time stamps in nanoseconds
 
 
-@pytest.mark.parametrize("kind", ["int64", "Int64", "int64[pyarrow]", object, Decimal, "seconds", "negative"])
+@pytest.mark.parametrize("kind", ["int64", "Int64", "int64[pyarrow]", object, Decimal, "seconds", "negative", *[np.longdouble] * (np.finfo(np.longdouble).nmant > 52)])
 @pytest.mark.parametrize("step", [1, 257])
 def test_numbers_too_close_for_floats_are_refused(kind, step):
     def stamps(values):
@@ -580,7 +634,52 @@ def test_many_levels():
     assert sum("is it a name" in n for n in e.notes) == 1 and sum("is it a row number" in n for n in e.notes) == 1
 
 
+def test_masked_values_are_refused():
+    y, rows = np.ones((2, 2)), [np.ma.array([1e20, 1.0], mask=[1, 0]), [0.0, 2.0]]
+    for x in (np.ma.array([[1e20, 1.0], [0.0, 2.0]], mask=[[1, 0], [0, 0]]), rows, [[np.ma.masked, 1.0], [0.0, 2.0]]):
+        with pytest.raises(ValueError, match="`a` has 1 masked values"): encode_pair(x, y)
+        with pytest.raises(ValueError, match="`old` has 1 masked values"): encode_pair(y, x, labels=("new", "old"))
+    assert_array_equal(encode_pair(np.ma.array(y), y, raw=True).x, y)
+
+
+class Polars:
+    "A table of another package, which becomes an Arrow table."
+    def __init__(self, table): self.table, self.columns = table, table.column_names
+    def to_arrow(self): return self.table
+
+Polars.__module__ = "polars"
+
+
+@pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatch, Polars])
+def test_arrow_tables_are_matched_by_name(kind):
+    def table(order, **columns):
+        made = pa.table({c: columns[c] for c in order})
+        return {pa.Table: made, Polars: Polars(made), pa.RecordBatch: made.to_batches()[0]}[kind]
+    a = table("vkw", v=[1.0, 2.0], w=[5, 6], k=pa.array([7, 8]).dictionary_encode())
+    b = table("wvk", v=[3.0, 4.0], w=[7, 8], k=pa.array([8, 7]).dictionary_encode())
+    e = encode_pair(a, b)
+    assert e.names == ("v", "k=7", "k=8", "w")
+    assert_array_equal(encode_pair(a, b, columns=["w", "v"], raw=True).y, [[7, 3], [8, 4]])
+    assert_array_equal(encode_pair(a, pd.DataFrame({"w": [7, 8], "v": [3.0, 4.0]}), columns=["v", "w"], raw=True).y, [[3, 7], [4, 8]])
+    with pytest.raises(ValueError, match="only `a` has 'k'"): encode_pair(a, table("wv", v=[1.0], w=[2]))
+    with pytest.raises(ValueError, match="column 't' has numbers that differ by too little"): encode_pair(*[table("t", t=[START + first + i for i in range(9)]) for first in (0, 60)])
+    for gap in ([2**62, None], [np.nan, 1.0], [None, 1.0], pa.array([Decimal(1), None])):
+        with pytest.raises(ValueError, match="`b` has missing values: 1 in column 't'"): encode_pair(table("t", t=[1]), table("t", t=gap))
+    with pytest.raises(ValueError, match="'v' more than once"): encode_pair(pa.table([[1], [2]], names=["v", "v"]), a)
+
+
+def test_lists_of_rows_have_columns_of_their_own_types():
+    with pytest.raises(ValueError, match="column '0' has numbers that differ by too little"): encode_pair([[2**60 + i, 0.5 * i] for i in range(9)], [[2**60 + i, 0.5 * i] for i in range(9)])
+    assert encode_pair([[1, "x"], [2, "y"]], [[3, "x"]]).names == ("0", "1=x", "1=y")
+
+
 def test_shapes():
+    for bad, word in ((scipy.sparse.eye(2), "pass its `.toarray()`"), ([[1], [2, 3]], "two-dimensional array, got list"), (None, "got NoneType"), (type("Frame", (), {"columns": ["v"]})(), "got Frame")):
+        with pytest.raises(TypeError, match=re.escape(word)) as e: encode_pair(np.ones((2, 2)), bad)
+        assert str(e.value).startswith("`b` ")
+    with pytest.raises(TypeError, match="`columns` must be a list of names, got 3"): encode_pair(np.ones((2, 2)), np.ones((2, 2)), columns=3)
+    for labels in (("only a",), 3, None):
+        with pytest.raises(ValueError, match="`labels` must be two names, got"): encode_pair(np.ones((2, 2)), np.ones((2, 2)), labels=labels)
     with pytest.raises(TypeError, match="`a` must be a DataFrame"): encode_pair([1, 2], [[1]])
     with pytest.raises(ValueError, match="`b` has no rows"): encode_pair(np.ones((2, 1)), np.ones((0, 1)))
     with pytest.raises(ValueError, match="no columns"): encode_pair(np.ones((2, 0)), np.ones((2, 0)))
