@@ -8,6 +8,8 @@ __all__ = ['COLORS', 'plot_projections', 'leading_features', 'plot_witness', 'pl
 
 # %% ../nbs/plotting.ipynb #dd7ea411
 import numpy as np
+from .data import _at_least, _two
+from .samples import _masked, _numeric, as_pair, as_sample
 
 # %% ../nbs/plotting.ipynb #45345390
 COLORS = ("#1f77b4", "#d95f02")             # blue and orange: told apart by most colour-blind readers
@@ -26,19 +28,27 @@ def _legend(ax, room=0.0):
     ax.legend(handles, labels, loc="upper center", ncols=1 if wide else len(labels), fontsize=9, frameon=False, handlelength=1.3, columnspacing=1.2)
 
 # %% ../nbs/plotting.ipynb #8ae907c4
-def _finite(values, name, ndim=1):
-    "The values as a float array, not empty and finite, of shape (n,) or with ndim=2 (n, d); else a ValueError that names the argument."
-    values = np.asarray(values, dtype=float)
-    if ndim == 1: values = values.ravel()
-    if values.ndim != ndim: raise ValueError(f"`{name}` must have two dimensions (rows, features), got shape {values.shape}")
-    if not values.size: raise ValueError(f"`{name}` is empty: there is nothing to draw")
-    bad = np.count_nonzero(~np.isfinite(values))
-    if bad: raise ValueError(f"`{name}` has {bad} missing or infinite values")
-    return values
+def _column(values, name):
+    "Values of shape (n,) or (n, 1), or a single one, as a table (n, 1)."
+    _masked(values, name)
+    table = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    if table.ndim > 1 and table.shape[1:] != (1,): raise ValueError(f"`{name}` must have one dimension, got shape {table.shape}")
+    return table.reshape(-1, 1)
+
+def _finite(values, name):
+    "The values as a float array (n,), not empty and finite; else an error that names the argument."
+    return as_sample(_column(values, name), name)[:, 0]
+
+def _single(value, name, check=as_sample):
+    "One number as a float; with check=_numeric it may be infinite."
+    number = check(_column(value, name), name)
+    if len(number) != 1 or np.isnan(number[0, 0]): raise ValueError(f"`{name}` must be one number, got {value!r}")
+    return float(number[0, 0])
 
 def _named(names, d):
     "The names of d features as plain strings, in which a dollar sign starts no mathematics; None: numbered. ValueError for another number of them."
-    names = [f"feature {j}" for j in range(d)] if names is None else [str(name).replace("$", r"\$") for name in names]
+    try: names = [f"feature {j}" for j in range(d)] if names is None else [str(name).replace("$", r"\$") for name in names]
+    except TypeError: raise TypeError(f"`names` must be a list of names, got {names!r}") from None
     if len(names) != d: raise ValueError(f"`names` has {len(names)} entries for {d} features")
     return names
 
@@ -59,8 +69,8 @@ def _limits(values, margin=0.0):
 def plot_projections(u, v, ax=None, labels=("x", "y")):
     """Histograms of the projected samples u (n,) and v (m,) on common bins, above a tick for each value. Returns the axes.
 
-    Raises ValueError for an empty sample and for values that are missing or infinite."""
-    u, v = _finite(u, "u"), _finite(v, "v")
+    Raises ValueError for an empty sample, for values that are missing, masked or infinite, and for labels that are not two; TypeError for values that are not numbers."""
+    u, v, labels = _finite(u, "u"), _finite(v, "v"), _two(labels)
     unit, shown = _unit(u, v)
     u, v, ax = u / unit, v / unit, _axes(ax)
     both = np.concatenate([u, v])
@@ -80,7 +90,8 @@ def plot_projections(u, v, ax=None, labels=("x", "y")):
 # %% ../nbs/plotting.ipynb #a6f51b4f
 def leading_features(values, z, k=2):
     """The k columns of z (N, d) with the largest absolute correlation with the witness values (N,), largest first."""
-    values, z = _finite(values, "values"), _finite(z, "z", 2)
+    values, z, k = _finite(values, "values"), as_sample(z, "z"), _at_least(k, 1, "k")
+    if len(values) != len(z): raise ValueError(f"`values` must be one for each of the {len(z)} rows of `z`, got {len(values)}")
     size = np.abs(z).max(0)
     z, values = z / np.where(size > 0, size, 1), values / (np.abs(values).max() or 1.0)
     z, values = z - z.mean(0), values - values.mean()
@@ -115,12 +126,13 @@ def _witness_shape(projector, w, units, tall, ax):
 def plot_witness(projector, x, y, ax=None, labels=("x", "y"), names=None):
     """The witness over the samples x (n, d) and y (m, d): curve (d = 1), contours (d = 2) or leading features (d > 2). Returns the axes.
 
-    names: of the d features. Raises ValueError for an empty sample and for values that are missing or infinite."""
-    x, y = _finite(x, "x", 2), _finite(y, "y", 2)
+    names: of the d features. Raises ValueError for an empty sample, for values that are missing, masked or infinite, and for labels that are not two; TypeError for values that are not numbers."""
+    (x, y), labels = as_pair(x, y), _two(labels)
     n, d = x.shape
-    if y.shape[1] != d: raise ValueError(f"`y` has {y.shape[1]} columns, but `x` has {d}")
-    z, names, ax = np.vstack([x, y]), _named(names, d), _axes(ax)
+    z, names = np.vstack([x, y]), _named(names, d)
     values = _finite(projector(z), "projector")
+    if len(values) != len(z): raise ValueError(f"`projector` must give one value for each of {len(z)} rows, got {len(values)}")
+    ax = _axes(ax)
     chosen = list(range(d)) if d <= 2 else list(leading_features(values, z))
     units, shown = zip(*(_unit(z[:, j]) for j in chosen))
     tall, tall_shown = _unit(values)
@@ -139,9 +151,8 @@ def plot_witness(projector, x, y, ax=None, labels=("x", "y"), names=None):
 def plot_null(null, statistic, threshold, ax=None, label="distance of the projected samples"):
     """Null distribution (B,), its threshold and the observed statistic; an infinite threshold is left out. label: what the statistic is. Returns the axes.
 
-    Raises ValueError for an empty null distribution and for values that are missing, or infinite besides the threshold."""
-    null, statistic = _finite(null, "null"), _finite(statistic, "statistic")[0]
-    if np.isnan(threshold): raise ValueError("`threshold` is nan")
+    Raises ValueError for an empty null distribution and for values that are missing, masked, or infinite besides the threshold; TypeError for values that are not numbers."""
+    null, statistic, threshold = _finite(null, "null"), _single(statistic, "statistic"), _single(threshold, "threshold", _numeric)
     unit, shown = _unit(null, statistic)
     null, statistic, threshold, ax = null / unit, statistic / unit, threshold / unit, _axes(ax)
     ends = _limits(null if np.ptp(null) > 0 else np.append(null, statistic))
@@ -155,8 +166,9 @@ def plot_null(null, statistic, threshold, ax=None, label="distance of the projec
 def plot_bounds(history, ax=None):
     """Relaxation value and certified upper bound after each iteration, from `KMSResult.history`. Returns the axes.
 
-    Raises ValueError for an empty history and for values that are missing or infinite."""
-    h = _finite(history, "history").reshape(-1, 2)
+    Raises ValueError for an empty history, for another shape than (k, 2) and for values that are missing or infinite; TypeError for values that are not numbers."""
+    h = as_sample(history, "history")
+    if h.shape[1] != 2: raise ValueError(f"`history` must have two columns, value and bound, got shape {h.shape}")
     unit, shown = _unit(h)
     h, ax = h / unit, _axes(ax)
     k = np.arange(1, len(h) + 1)
@@ -174,9 +186,9 @@ def plot_bounds(history, ax=None):
 def plot_stream(statistic, threshold, window, alarm=None, ax=None):
     """Statistic of a moving window (k,) at the row where each window ends, its threshold, and the alarm if there is one. Returns the axes.
 
-    Raises ValueError for an empty statistic and for values that are missing or infinite."""
-    s = _finite(statistic, "statistic")
-    threshold = float(_finite([threshold], "threshold")[0])
+    Raises ValueError for an empty statistic, for values that are missing or infinite and for an alarm at a row where no window ends; TypeError for values that are not numbers."""
+    s, threshold, window = _finite(statistic, "statistic"), _single(threshold, "threshold"), _at_least(window, 1, "window")
+    if alarm is not None and _at_least(alarm, window - 1, "alarm") > (last := window - 2 + len(s)): raise ValueError(f"`alarm` must be at most {last}, the row where the last window ends, got {alarm}")
     ax = _axes(ax)
     ax.plot(window - 1 + np.arange(len(s)), s, color=COLORS[0], lw=1)
     ax.axhline(threshold, color="0.3", ls="--", lw=1, label="threshold")
@@ -189,8 +201,8 @@ def plot_stream(statistic, threshold, window, alarm=None, ax=None):
 def plot_features(effects, ax=None, names=None, most=12):
     """Bars for the `most` largest of the effects (d,) of features, largest on top; names: of the d features. Returns the axes.
 
-    Raises ValueError for effects that are empty, missing or infinite."""
-    effects = _finite(effects, "effects")
+    Raises ValueError for effects that are empty, missing or infinite; TypeError for effects that are not numbers."""
+    effects, most = _finite(effects, "effects"), _at_least(most, 1, "most")
     names = _named(names, len(effects))
     unit, shown = _unit(effects)
     order, ax = np.argsort(-effects, kind="stable")[:most][::-1], _axes(ax)
