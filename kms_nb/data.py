@@ -221,6 +221,7 @@ def _number(text, comma=False):
 
 def _is_number(text, comma=False): return text in _GAPS or _number(text, comma) is not None
 
+# %% ../nbs/data.ipynb #9b2417be
 def _decimal(text, comma=False):
     "The number that a field spells, as a Decimal with all its digits."
     try: return Decimal(text.replace(",", ".") if comma else text)
@@ -450,7 +451,7 @@ def read_table(path, *, header="auto"):
     header: True, False or "auto", which takes the first row for column names unless every field of it is a number or empty
     (the names 0, 1, 2, ... that pandas gives to an array are recognised in most cases; for two files see `read_pair`).
     Without header the columns are called "0", "1", ...; Parquet files have names of their own and ignore `header`.
-    Fields may be separated by commas, semicolons or tabs. `table.attrs["notes"]` lists what was guessed or left out, in sentences.
+    Fields may be separated by commas, semicolons or tabs. Numbers with digits that floats lack stay exact: int, Int64 or Decimal. `table.attrs["notes"]` lists what was guessed or left out, in sentences.
     Raises ValueError for a missing file, a directory, an empty or binary file, rows of different length, a repeated column
     name or an unknown suffix."""
     return _contents(path, header)(header)
