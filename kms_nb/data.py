@@ -56,7 +56,7 @@ def _two(labels):
 
 # %% ../nbs/data.ipynb #57de3fdc
 def blob(n, d=2, *, h1=True, variance=None, rng=None):
-    """Two samples of the paper's Gaussian mixtures (appendix 17, equations 27 and 28).
+    """Two samples of the paper's Gaussian mixtures (appendices 17 and 18, equations 27 and 28).
 
     n: rows of each sample, at least 1. d: dimension, at least 2.
     h1: True draws y from nu; False draws it from mu, so that x and y have the same law.
