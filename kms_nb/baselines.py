@@ -15,11 +15,11 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
-from .samples import as_pair
-from .kernels import Gaussian, Linear, median_bandwidth, pooled_features
+from .samples import as_generator, as_level, as_pair, at_least
+from .kernels import Gaussian, Linear, as_kernel, median_bandwidth, pooled_features
 from .mirror import Bounds, Relaxation, certified_upper, relative_gap
 from .local import displacements, monotone_pieces
-from .distance import KMSResult, _scaled_problem, _upper, as_generator, as_kernel
+from .distance import KMSResult, _scaled_problem, _upper
 from .panel import labelled_distances, relabellings
 from .testing import kms_test, split_halves
 
@@ -67,7 +67,7 @@ def bcd(x, y, *, kernel=None, regularization=None, step=0.5, max_iter=200, tol=1
     for name, value in (("regularization", regularization), ("step", step), ("tol", tol)):
         if name == "regularization" and value is None: continue
         if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 < value < np.inf: raise ValueError(f"`{name}` must be a positive finite number, got {value!r}")
-    if not isinstance(max_iter, numbers.Integral) or isinstance(max_iter, bool) or max_iter < 1: raise ValueError(f"`max_iter` must be a positive integer, got {max_iter!r}")
+    at_least(max_iter, "max_iter")
     x, y = as_pair(x, y)
     rng, kernel = as_generator(rng, default=0), as_kernel(kernel, x, y)
     F = pooled_features(kernel, x, y)
@@ -260,8 +260,8 @@ def baseline_test(name, x, y, *, alpha=0.05, n_resamples=199, rng=None):
     rng: None, integer or Generator, for permutations, splits and directions; the same integer gives the same result. Raises ValueError or TypeError that names the argument.
     The p-value is valid for every sample size, except that of "me", which relies on a limit. Memory: some matrices of (n + m)^2 entries."""
     if not isinstance(name, str) or name not in BASELINES: raise ValueError(f"`name` must be one of {', '.join(map(repr, BASELINES))}, got {name!r}")
-    if not isinstance(alpha, numbers.Real) or not 0 < alpha < 1: raise ValueError(f"`alpha` must lie in (0, 1), got {alpha!r}")
-    if not isinstance(n_resamples, numbers.Integral) or isinstance(n_resamples, bool) or n_resamples < 1: raise ValueError(f"`n_resamples` must be a positive integer, got {n_resamples!r}")
+    as_level(alpha)
+    at_least(n_resamples, "n_resamples")
     x, y = as_pair(x, y)
     for arg, z in (("x", x), ("y", y)):
         if len(z) < 4: raise ValueError(f"`{arg}` needs at least 4 rows, got {len(z)}")

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import time
 import numpy as np
 from scipy.linalg import solve_triangular
-from .samples import _masked, _refuse_rounded, _rounded, as_sample
+from .samples import _masked, _refuse_rounded, _rounded, as_generator, as_sample
 from .kernels import Features, Linear, _least_pivot, _relative_rounding, _checked, _diagonal, _kernel_features, as_kernel, check_memory, distinct_rows
 from .mirror import Bounds, Problem, _progress_bar, relative_gap
 from .bundle import bundle
 from .cells import CELLS, SAMPLE, STEP, cell_numbers, coupled_upper, group_sums, grow_cells
 from .local import best_direction
-from .distance import FEATURES, KMSResult, as_generator
+from .distance import FEATURES, KMSResult
 
 # %% ../nbs/06c_chunks.ipynb #5c3f9369
 def as_chunks(x, name):

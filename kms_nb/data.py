@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from .kernels import check_memory
-from .samples import _exact, _masked, as_frame, as_sample
+from .samples import _exact, _masked, as_frame, as_generator, as_sample, at_least, two_labels
 
 # %% ../nbs/data.ipynb #c8cb6662
 def _listed(values, most=8):
@@ -40,21 +40,6 @@ def _mixture(n, covariances, rng):
     return np.where(coin[:, None] == 0, *both)
 
 # %% ../nbs/data.ipynb #da027cb9
-def _at_least(value, least, name):
-    "`value` as an int, or an error that names the argument."
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        raise TypeError(f"`{name}` must be an integer, got {value!r}")
-    if value < least: raise ValueError(f"`{name}` must be at least {least}, got {value}")
-    return int(value)
-
-# %% ../nbs/data.ipynb #6d011ffe
-def _two(labels):
-    "The two labels of a pair of samples, or an error that names the argument."
-    try: first, second = labels
-    except (TypeError, ValueError): raise ValueError(f"`labels` must be two names, got {labels!r}") from None
-    return first, second
-
-# %% ../nbs/data.ipynb #57de3fdc
 def blob(n, d=2, *, h1=True, variance=None, rng=None):
     """Two samples of the paper's Gaussian mixtures (appendices 17 and 18, equations 27 and 28).
 
@@ -64,8 +49,7 @@ def blob(n, d=2, *, h1=True, variance=None, rng=None):
     None leaves 0.03. It must be at least 0.028, the covariance of the two, and is ignored under h1=False.
     rng: None, a non-negative int or a numpy Generator.
     Returns x, y of shape (n, d). Raises ValueError or TypeError naming the argument."""
-    from kms_nb.distance import as_generator
-    n, d = _at_least(n, 1, "n"), _at_least(d, 2, "d")
+    n, d = at_least(n, "n"), at_least(d, "d", 2)
     if variance is not None and (not isinstance(variance, Real) or isinstance(variance, bool) or not 0.028 <= variance < np.inf):
         raise ValueError(f"`variance` must be a number not below 0.028, got {variance!r}")
     rng = as_generator(rng)
@@ -701,7 +685,7 @@ def encode_pair(a, b, *, columns=None, raw=False, labels=("`a`", "`b`")):
     labels: what to call the two tables in messages.
     Returns an `Encoded`. Raises ValueError for different or unknown columns, missing, masked or infinite values, numbers too close together for floats, dates,
     columns that mix numbers and text, and text columns with more than 1000 levels; TypeError for something that is not a table."""
-    labels = _two(labels)
+    labels = two_labels(labels)
     a, b = _matched(_as_table(a, labels[0]), _as_table(b, labels[1]), columns, labels)
     for table, label in zip((a, b), labels): _gaps(table, label)
     kinds = _kinds(a, b, labels, raw)

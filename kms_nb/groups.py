@@ -9,13 +9,12 @@ __all__ = ['adjusted_pvalues', 'GroupsResult', 'compare_groups', 'interval_means
 # %% ../nbs/07c_groups.ipynb #101aa458
 from collections.abc import Mapping
 from dataclasses import dataclass
-import numbers
 import re
 import time
 import numpy as np
-from .samples import _columns, _masked, _same_columns, as_sample
+from .samples import _columns, _masked, _same_columns, as_generator, as_level, as_sample, at_least
 from .kernels import as_kernel, _checked
-from .distance import _check_options, as_generator
+from .distance import _check_options
 from .panel import panel_kernels, pooled_kernel
 from .testing import _check_test, _test_pair, kms_test
 
@@ -143,10 +142,6 @@ class ChangeResult:
 
     def __repr__(self): return f"ChangeResult(alarm={self.alarm}, windows={len(self.statistic)}, largest={self.statistic.max():.4g}, threshold={self.threshold:.4g}, window={self.window}, alpha={self.alpha:g})"
 
-def _positive(value, name, least=1):
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least: raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}")
-    return int(value)
-
 # %% ../nbs/07c_groups.ipynb #653ec2a5
 class Monitor:
     """Compares a moving window of a stream with a reference sample.
@@ -165,10 +160,9 @@ class Monitor:
 
     def __init__(self, reference, *, window=50, horizon=1000, alpha=0.05, kernels=None, n_streams=200, block=1, rng=None):
         R = as_sample(reference, "reference")
-        self.window, self.horizon, self.block, n_streams = _positive(window, "window", 2), _positive(horizon, "horizon"), _positive(block, "block"), _positive(n_streams, "n_streams")
-        if not isinstance(alpha, numbers.Real) or not 0 < alpha < 1: raise ValueError(f"`alpha` must lie in (0, 1), got {alpha!r}")
+        self.window, self.horizon, self.block, n_streams = at_least(window, "window", 2), at_least(horizon, "horizon"), at_least(block, "block"), at_least(n_streams, "n_streams")
+        alpha = as_level(alpha)
         if self.horizon < self.window: raise ValueError(f"`horizon` must be at least `window`, got {horizon} and {window}")
-        alpha = float(alpha)
         self._rank = int(np.floor(alpha * (n_streams + 1) * (1 + 1e-12)))            # 49 / 49 is one
         if self._rank < 1: raise ValueError(f"`n_streams` must be at least 1 / `alpha` - 1 = {np.ceil((1 / alpha - 1) * (1 - 1e-12)):.0f}, got {n_streams}")
         if kernels is not None and not (isinstance(kernels, (tuple, list)) and kernels): raise ValueError(f"`kernels` must be a sequence of kernels or None, got {kernels!r}")
@@ -254,6 +248,6 @@ def detect_change(stream, reference, **options):
     - options : those of `Monitor`. Its horizon is the length of the stream unless given.
 
     Raises `ValueError` or `TypeError` that names the argument."""
-    T, window = len(as_sample(stream, "stream")), options.get("window", 50)
-    if isinstance(window, numbers.Integral) and T < window: raise ValueError(f"`stream` has {T} rows, fewer than `window` = {window}")
+    T, window = len(as_sample(stream, "stream")), at_least(options.get("window", 50), "window", 2)
+    if T < window: raise ValueError(f"`stream` has {T} rows, fewer than `window` = {window}")
     return Monitor(reference, **dict(horizon=T) | options)(stream)

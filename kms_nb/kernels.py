@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from scipy.spatial.distance import cdist, pdist
-from .samples import _columns, _same_columns, as_pair, as_sample
+from .samples import _columns, _same_columns, as_pair, as_sample, at_least
 
 # %% ../nbs/00_kernels.ipynb #bfdc5dcd
 def _bandwidth(s):
@@ -108,9 +108,7 @@ class RandomFourier:
 
     def __post_init__(self):
         object.__setattr__(self, "bandwidth", _bandwidth(self.bandwidth))
-        for name, least in (("n_frequencies", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least: raise ValueError(f"`{name}` must be an integer of at least {least}, got {value!r}")
+        for name, least in (("n_frequencies", 1), ("seed", 0)): at_least(getattr(self, name), name, least)
 
     def features(self, z):
         "The features (k, 2 n_frequencies) of z (k, d), whose inner products are the kernel."

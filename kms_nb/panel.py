@@ -20,11 +20,10 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial.distance import squareform
 from scipy.special import log_ndtr
-from .samples import as_pair
+from .samples import as_generator, as_pair, at_least
 from .kernels import Gaussian, Laplace, Linear, Witness, check_memory, gram_matrix, row_distances, _checked
 from .transport import quantile_pieces
 from .mirror import _progress_bar
-from .distance import as_generator
 
 # %% ../nbs/06b_panel.ipynb #8f0f9324
 def permutation_pvalue(statistic, null):
@@ -364,7 +363,7 @@ def witness_panel(x, y, *, kernels=None, n_resamples=999, strata=None, rng=None,
     Raises ValueError or TypeError that names the argument. Source: @eq-pvalue, @eq-combination."""
     deadline = time.monotonic() + (np.inf if max_seconds is None else float(max_seconds))
     x, y = as_pair(x, y)
-    if not isinstance(n_resamples, numbers.Integral) or isinstance(n_resamples, bool) or n_resamples < 1: raise ValueError(f"`n_resamples` must be a positive integer, got {n_resamples!r}")
+    at_least(n_resamples, "n_resamples")
     if kernels is not None and not (isinstance(kernels, (tuple, list)) and kernels and all(map(callable, kernels))): raise ValueError(f"`kernels` must be a sequence of kernels or None, got {kernels!r}")
     x, y, codes, swapped = in_canonical_order(x, y, as_strata(strata, len(x), len(y)))
     z, labels = np.vstack([x, y]), np.arange(len(x) + len(y)) < len(x)

@@ -8,8 +8,7 @@ __all__ = ['COLORS', 'plot_projections', 'leading_features', 'plot_witness', 'pl
 
 # %% ../nbs/plotting.ipynb #dd7ea411
 import numpy as np
-from .data import _at_least, _two
-from .samples import _masked, _numeric, as_pair, as_sample
+from .samples import _masked, _numeric, as_pair, as_sample, at_least, two_labels
 
 # %% ../nbs/plotting.ipynb #45345390
 COLORS = ("#1f77b4", "#d95f02")             # blue and orange: told apart by most colour-blind readers
@@ -70,7 +69,7 @@ def plot_projections(u, v, ax=None, labels=("x", "y")):
     """Histograms of the projected samples u (n,) and v (m,) on common bins, above a tick for each value. Returns the axes.
 
     Raises ValueError for an empty sample, for values that are missing, masked or infinite, and for labels that are not two; TypeError for values that are not numbers."""
-    u, v, labels = _finite(u, "u"), _finite(v, "v"), _two(labels)
+    u, v, labels = _finite(u, "u"), _finite(v, "v"), two_labels(labels)
     unit, shown = _unit(u, v)
     u, v, ax = u / unit, v / unit, _axes(ax)
     both = np.concatenate([u, v])
@@ -90,7 +89,7 @@ def plot_projections(u, v, ax=None, labels=("x", "y")):
 # %% ../nbs/plotting.ipynb #a6f51b4f
 def leading_features(values, z, k=2):
     """The k columns of z (N, d) with the largest absolute correlation with the witness values (N,), largest first."""
-    values, z, k = _finite(values, "values"), as_sample(z, "z"), _at_least(k, 1, "k")
+    values, z, k = _finite(values, "values"), as_sample(z, "z"), at_least(k, "k")
     if len(values) != len(z): raise ValueError(f"`values` must be one for each of the {len(z)} rows of `z`, got {len(values)}")
     size = np.abs(z).max(0)
     z, values = z / np.where(size > 0, size, 1), values / (np.abs(values).max() or 1.0)
@@ -127,7 +126,7 @@ def plot_witness(projector, x, y, ax=None, labels=("x", "y"), names=None):
     """The witness over the samples x (n, d) and y (m, d): curve (d = 1), contours (d = 2) or leading features (d > 2). Returns the axes.
 
     names: of the d features. Raises ValueError for an empty sample, for values that are missing, masked or infinite, and for labels that are not two; TypeError for values that are not numbers."""
-    (x, y), labels = as_pair(x, y), _two(labels)
+    (x, y), labels = as_pair(x, y), two_labels(labels)
     n, d = x.shape
     z, names = np.vstack([x, y]), _named(names, d)
     values = _finite(projector(z), "projector")
@@ -187,8 +186,8 @@ def plot_stream(statistic, threshold, window, alarm=None, ax=None):
     """Statistic of a moving window (k,) at the row where each window ends, its threshold, and the alarm if there is one. Returns the axes.
 
     Raises ValueError for an empty statistic, for values that are missing or infinite and for an alarm at a row where no window ends; TypeError for values that are not numbers."""
-    s, threshold, window = _finite(statistic, "statistic"), _single(threshold, "threshold"), _at_least(window, 1, "window")
-    if alarm is not None and _at_least(alarm, window - 1, "alarm") > (last := window - 2 + len(s)): raise ValueError(f"`alarm` must be at most {last}, the row where the last window ends, got {alarm}")
+    s, threshold, window = _finite(statistic, "statistic"), _single(threshold, "threshold"), at_least(window, "window")
+    if alarm is not None and at_least(alarm, "alarm", window - 1) > (last := window - 2 + len(s)): raise ValueError(f"`alarm` must be at most {last}, the row where the last window ends, got {alarm}")
     ax = _axes(ax)
     ax.plot(window - 1 + np.arange(len(s)), s, color=COLORS[0], lw=1)
     ax.axhline(threshold, color="0.3", ls="--", lw=1, label="threshold")
@@ -202,7 +201,7 @@ def plot_features(effects, ax=None, names=None, most=12):
     """Bars for the `most` largest of the effects (d,) of features, largest on top; names: of the d features. Returns the axes.
 
     Raises ValueError for effects that are empty, missing or infinite; TypeError for effects that are not numbers."""
-    effects, most = _finite(effects, "effects"), _at_least(most, 1, "most")
+    effects, most = _finite(effects, "effects"), at_least(most, "most")
     names = _named(names, len(effects))
     unit, shown = _unit(effects)
     order, ax = np.argsort(-effects, kind="stable")[:most][::-1], _axes(ax)

@@ -10,14 +10,13 @@ __all__ = ['METHODS', 'permutation_null', 'split_halves', 'split_strata', 'proje
 # %% ../nbs/07_testing.ipynb #45c41fba
 from dataclasses import dataclass, replace
 from functools import partial
-import numbers
 import time
 import numpy as np
-from .samples import _columns, _numeric_pair, as_pair, as_weighted_pair
-from .kernels import Witness
+from .samples import _columns, _numeric_pair, as_generator, as_level, as_pair, as_weighted_pair, at_least
+from .kernels import Witness, as_kernel
 from .bounds import critical_value
 from .transport import quantile_pieces, sorted_coupling, wasserstein_1d
-from .distance import _check_options, as_generator, as_kernel, kms_distance
+from .distance import _check_options, kms_distance
 from .panel import (as_strata, check_resamples, data_generator, in_blocks, in_canonical_order, labelled_distances, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
                          tied_first, witness_panel)
 
@@ -201,7 +200,7 @@ class KMSTestResult:
 
     def top_points(self, k=5):
         "Indices of the k rows of x and the k rows of y that the transport between the projected samples moves furthest, furthest first. ValueError unless k is a positive integer."
-        if not isinstance(k, numbers.Integral) or isinstance(k, bool) or k < 1: raise ValueError(f"`k` must be a positive integer, got {k!r}")
+        at_least(k, "k")
         u, v = project_pooled(self.projector, self.x, self.y)
         pi = sorted_coupling(u, v, np.full(len(u), 1 / len(u)), np.full(len(v), 1 / len(v))).tocoo()
         i, j = pi.coords
@@ -288,10 +287,8 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
 def _check_test(alpha, method, n_resamples, n_jobs):
     "Raise ValueError for options that make no sense."
     if not isinstance(method, str) or method not in METHODS: raise ValueError(f"`method` must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
-    if not isinstance(alpha, numbers.Real) or not 0 < alpha < 1: raise ValueError(f"`alpha` must lie in (0, 1), got {alpha!r}")
-    for name, value in (("n_resamples", n_resamples), ("n_jobs", n_jobs)):
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer, got {value!r}")
+    as_level(alpha)
+    for name, value in (("n_resamples", n_resamples), ("n_jobs", n_jobs)): at_least(value, name)
 
 def _test_pair(x, y, nan_policy):
     "Two samples of at least two rows, and notes on rows left out. Raises as `as_weighted_pair`."

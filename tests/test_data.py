@@ -69,7 +69,7 @@ def test_blob_random_state():
 
 
 @pytest.mark.parametrize("kwargs, error, word", [
-    (dict(n=0), ValueError, "`n`"), (dict(n=2.5), TypeError, "`n`"), (dict(n=True), TypeError, "`n`"), (dict(n=3, d=1), ValueError, "`d`"),
+    (dict(n=0), ValueError, "`n`"), (dict(n=2.5), ValueError, "`n`"), (dict(n=True), ValueError, "`n`"), (dict(n=3, d=1), ValueError, "`d`"),
     (dict(n=3, variance=0.01), ValueError, "`variance`"), (dict(n=3, variance=np.nan), ValueError, "`variance`"), (dict(n=3, variance="a"), ValueError, "`variance`"), (dict(n=3, variance=True), ValueError, "`variance`"),
     (dict(n=3, rng="a"), TypeError, "`rng`"), (dict(n=3, rng=True), TypeError, "`rng`"), (dict(n=3, rng=np.random.RandomState(0)), TypeError, "`rng`")])
 def test_blob_refuses(kwargs, error, word):

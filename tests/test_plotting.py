@@ -73,8 +73,8 @@ def test_an_alarm_is_marked_where_its_window_ends(alarm):
 
 
 @pytest.mark.parametrize("name, arguments, error", [
-    ("alarm", (5, 0), ValueError), ("alarm", (5, 3), ValueError), ("alarm", (5, 9), ValueError), ("alarm", (5, 50), ValueError), ("alarm", (5, "a"), TypeError), ("alarm", (5, 5.5), TypeError), ("alarm", (5, True), TypeError),
-    ("window", (0,), ValueError), ("window", (2.5,), TypeError), ("window", ("a",), TypeError)])
+    ("alarm", (5, 0), ValueError), ("alarm", (5, 3), ValueError), ("alarm", (5, 9), ValueError), ("alarm", (5, 50), ValueError), ("alarm", (5, "a"), ValueError), ("alarm", (5, 5.5), ValueError), ("alarm", (5, True), ValueError),
+    ("window", (0,), ValueError), ("window", (2.5,), ValueError), ("window", ("a",), ValueError)])
 def test_rows_outside_the_stream(name, arguments, error):
     with pytest.raises(error, match=f"^`{name}` must be"): plot_stream(np.arange(5.0), 3, *arguments, ax=axes())
 

@@ -703,7 +703,7 @@ def test_names_of_features_in_pictures():
         for names in ([], ["u", "v"], list("uvwx")):
             with pytest.raises(ValueError, match=f"`names` has {len(names)} entries for 3 features"): words(kind, names)
     for k in (0, -1, 2.0, True, None, "3"):
-        with pytest.raises(ValueError, match="`k` must be a positive integer"): t.top_points(k)
+        with pytest.raises(ValueError, match="`k` must be an integer of at least 1"): t.top_points(k)
     assert [len(rows) for rows in t.top_points(np.int64(2))] == [2, 2]
 
 
