@@ -63,12 +63,13 @@ def _numeric(x, name):
     if x.ndim != 2: raise ValueError(f"`{name}` must have two dimensions (rows, features), got shape {x.shape}{_flat(passed, name)}")
     with np.errstate(over="ignore"): z = np.ascontiguousarray(x, dtype=np.float64)
     if isinstance(passed, (list, tuple)) and (np.abs(z) > 2 ** 53).any(): given = np.array(passed, dtype=object)     # whole numbers beside fractions have become floats
-    for before, after in zip(given.T, z.T): _exact(after, before, name)
+    more = given.dtype.kind == "O" or given.dtype.itemsize > 8                       # than double precision, perhaps in each column
+    for j in np.flatnonzero(more | (np.abs(z) > 2 ** 53).any(0)) if more or given.dtype.kind in "iu" else (): _exact(z[:, j], given[:, j], name)
     return z
 
 def _rounded(z, given):
     "How much numbers given (n,) of more than double precision lose in z (n,), at most, and whether different ones may do so; a fraction alone may be rounded."
-    if given.dtype.kind == "b" or given.dtype.kind == "f" and given.dtype.itemsize <= 8 or given.dtype.kind in "iu" and not (np.abs(z) > 2 ** 53).any(): return 0.0, False
+    if given.dtype.kind in "bf" and given.dtype.itemsize <= 8 or given.dtype.kind in "iu" and not (np.abs(z) > 2 ** 53).any(): return 0.0, False
     pairs = [(v, r) for v, r in zip(given.tolist(), z.tolist()) if isinstance(v, (numbers.Rational, Decimal, np.longdouble)) and np.isfinite(r) and v != r]
     values = [Fraction(int(v)) if isinstance(v, numbers.Integral) else Fraction(*v.as_integer_ratio()) for v, _ in pairs]
     lost = max((abs(v - Fraction(r)) for v, (_, r) in zip(values, pairs)), default=0)
