@@ -12,7 +12,7 @@ import time
 import numpy as np
 from scipy.linalg import solve_triangular
 from .samples import _masked, _refuse_rounded, _rounded, as_generator, as_sample
-from .kernels import Features, Linear, _least_pivot, _relative_rounding, _checked, _diagonal, _kernel_features, as_kernel, check_memory, distinct_rows
+from .kernels import Features, Linear, _least_pivot, _relative_rounding, _checked, _diagonal, _kernel_features, as_kernel, check_memory, distinct_rows, gram_matrix
 from .mirror import Bounds, Problem, _progress_bar, relative_gap
 from .bundle import bundle
 from .cells import CELLS, SAMPLE, STEP, cell_numbers, coupled_upper, group_sums, grow_cells
@@ -49,10 +49,10 @@ def _added(parts): return tuple(sum(column) for column in zip(*parts))
 def _read(block, start, chosen, name):
     "The chosen rows of a chunk; least and largest value of each column, and what double precision does to it; ValueError where values are masked or not finite."
     _masked(block, name)
-    ends = np.array([block.min(0), block.max(0)], dtype=float)
+    with np.errstate(over="ignore"): ends, z = np.array([block.min(0), block.max(0)], dtype=float), block.astype(float)
     if not np.isfinite(ends).all(): raise ValueError(f"`{name}` has missing or infinite values between rows {start} and {start + len(block) - 1}: drop or fill them first")
     inside = chosen[slice(*np.searchsorted(chosen, (start, start + len(block))))] - start
-    return (np.asarray(block[inside], dtype=float), ends, [_rounded(column.astype(float), column) for column in block.T]), ()
+    return (z[inside], ends, [_rounded(*columns) for columns in zip(z.T, block.T)]), ()
 
 def read_sample(array, name, rng):
     "At most SAMPLE rows (k, d) drawn by rng, in their order, and the largest size of all entries."
@@ -135,15 +135,16 @@ class Scaled:
     "A kernel times a positive factor."
     kernel: object
     factor: float
-    def __call__(self, x, y=None): return self.factor * np.asanyarray(self.kernel(x, y))
+    def __call__(self, x, y=None): return float(self.factor) * np.asanyarray(self.kernel(x, y))         # keeps single precision
 
 def in_units(kernel, arrays, sample, largest):
     """Kernel, arrays and sample with feature vectors of size about one, whose squares stay in the range of floats, and by what features are multiplied: a power of two.
 
     `Linear` gets other rows, any other kernel a factor; largest: size of the entries of all rows."""
     linear = isinstance(kernel, Linear)
-    size = largest if linear else np.sqrt(_diagonal(kernel, np.vstack(sample)).max())
-    unit = 2.0 ** -np.clip(np.round(np.log2(size)), -1000, 1000) if size > 0 else 1.0
+    if not linear: gram_matrix(kernel, sample[0][:1])                                 # refuses values too large or too small
+    size = largest if linear else np.sqrt(max(_diagonal(kernel, np.vstack(sample)).max(), 0))
+    unit = 2.0 ** -np.clip(np.round(np.log2(size)), *((-1000, 1000) if linear else (-500, 500))) if size > 0 else 1.0
     if unit == 1: return kernel, arrays, sample, unit
     if linear: return kernel, [z * unit for z in arrays], [z * unit for z in sample], unit
     return Scaled(kernel, unit ** 2), arrays, sample, unit

@@ -268,7 +268,7 @@ def _typed(cells, comma=False):
     most = max(map(abs, numbers)) if kind is int else 0
     if kind is Decimal or most >= 2**63: return np.array(filled, dtype=object)
     if kind is int and None not in cells: return np.array(filled, dtype=np.int64)
-    return pd.array(filled, dtype="Int64") if most > 2**53 else np.array(filled, dtype=float)
+    return pd.array(filled, dtype="Int64") if most >= 2**53 else np.array(filled, dtype=float)
 
 def _merged(cells, most=1000):
     "Two whole numbers that are equal and spelled differently, such as 01 and 1, in a column of few values; else None."
@@ -332,6 +332,12 @@ def _only_column(path, cells):
         return len(parts) > 1 and sum(not _is_number(p) for p in parts) <= len(parts) // few and not re.fullmatch(r"[+-]?\d{1,3}(\s\d{3})+", cell)
     if all(map(is_row, cells)): raise ValueError(f"{path}: fields must be separated by commas, semicolons or tabs, got {_short(cells[0])!r}")
 
+def _has_decimal_commas(rows, sep):
+    "Whether commas are the decimal marks of a file: some column of numbers has one, and between tabs no column of numbers has a point that cannot set thousands apart."
+    def column(fields, comma, mark): return any(map(mark.fullmatch, fields)) and all(_is_number(f, comma) for f in fields[1:])      # the first may be a name
+    columns = list(zip(*rows))
+    return any(column(c, True, re.compile(r"[+-]?\d+,\d+")) for c in columns) and not any(sep == "\t" and column(c, False, re.compile(r"[+-]?(\d*\.(?!\d{3}$)\d*|\d{4,}\.\d*|0\.\d*)")) for c in columns)
+
 def _read_text(path, text, notes, header):
     "A DataFrame from the text of a delimited file, and the notes; see `read_table`."
     import pandas as pd
@@ -339,7 +345,7 @@ def _read_text(path, text, notes, header):
     sep = _only_tabs(path, text) if tsv else _separator(text)
     rows = _rows(path, text, sep)
     if sep != "," and not tsv: notes = [*notes, f"The fields are separated by {'semicolons' if sep == ';' else 'tabs'}."]
-    comma = sep != "," and any(re.fullmatch(r"[+-]?\d+,\d+", f) for r in rows for f in r)
+    comma = sep != "," and _has_decimal_commas(rows, sep)
     if comma: notes = [*notes, "A comma in a number was read as a decimal point."]
     names, body, guess = _header(path, rows, header, comma)
     if len(names) == 1: _only_column(path, [f for f, in body])
@@ -545,9 +551,9 @@ def _gaps(table, label):
 # %% ../nbs/data.ipynb #851036c0
 _DATE = re.compile(r"\d{4}([-/.])\d\d?\1\d\d?(?!\d)|\d\d?([-/.])\d\d?\2\d{4}(?!\d)")
 
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?")
+_GROUPED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+")
 
-def _written_number(text): return _number(re.sub(r"[,'\s%$€£]", "", text)) is not None or _THOUSANDS.fullmatch(text) is not None      # signs that people write around numbers
+def _written_number(text): return _number(re.sub(r"[,'\s%$€£]", "", text)) is not None or _GROUPED.fullmatch(text) is not None      # signs that people write around numbers
 
 def _as_text(cells, name):
     "Refuse a column of strings that holds dates or numbers, wholly, for half of its cells, or for all but one word that is repeated."
@@ -576,8 +582,10 @@ def _as_floats(name, columns):
     cells = [column.tolist() for column in columns]
     parts = [np.asarray(c, dtype=np.float64) for c in cells]
     z = np.concatenate(parts)
-    if np.abs(z).max() > 2**53 or any(c.dtype.kind == "O" or getattr(c.dtype, "itemsize", 8) > 8 for c in columns):
-        given = np.array(sum(cells, []), dtype=object)
+    if np.abs(z).max() >= 2**53 or any(c.dtype.kind == "O" or getattr(c.dtype, "itemsize", 8) > 8 for c in columns):
+        first, second = (c.dtype for c in columns)
+        plain = isinstance(first, np.dtype) and first == second and first.kind in "iu"
+        given = np.concatenate([c.to_numpy() for c in columns]) if plain else np.array(sum(cells, []), dtype=object)
         try: _exact(z, given, name)
         except ValueError:
             if len(set(given.tolist())) > 1: raise ValueError(f"column {name!r} has numbers that differ by too little for double precision: subtract a constant first, "

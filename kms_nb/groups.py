@@ -8,7 +8,7 @@ __all__ = ['adjusted_pvalues', 'GroupsResult', 'compare_groups', 'interval_means
 
 # %% ../nbs/07c_groups.ipynb #101aa458
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import re
 import time
 import numpy as np
@@ -77,7 +77,7 @@ def compare_groups(groups, reference, *, correction="holm", alpha=0.05, rng=None
     - correction : "holm" or "fdr". See `adjusted_pvalues`.
     - alpha : float in (0, 1). Level of all tests together.
     - rng : None, int or numpy Generator.
-    - max_seconds : float or None. Limit of time for all groups, of which each gets an equal share of what is left.
+    - max_seconds : float or None. Limit of time for all groups, of which each gets an equal share of what is left; what no test can leave out (features, the first resamples) comes on top.
     - options : those of `kms_test`. With "holm" and B resamples no adjusted p-value can be below G / (B + 1).
 
     Ctrl-C ends it with the groups that are done. Raises `ValueError` or `TypeError` that names the argument, or the group, whose rows are called `x`."""
@@ -95,10 +95,11 @@ def compare_groups(groups, reference, *, correction="holm", alpha=0.05, rng=None
         except KeyboardInterrupt:
             if not tests: raise
             break
+        tests[-1] = replace(tests[-1], message=tests[-1].message.replace("`y`", "`reference`"))
         if "interrupted" in tests[-1].message: break
     done, cut = len(tests), sum("stopped after" in t.message for t in tests)
     adjusted = adjusted_pvalues([t.pvalue for t in tests] + [1.0] * (G - done), correction)[:done]      # groups without a test count as tested
-    return GroupsResult(tuple(groups)[:done], tuple(tests), adjusted, correction, float(alpha), f"interrupted after {done} of {G} groups" if done < G else f"{cut} of {G} tests had no time for all resamples: see their messages" * bool(cut))
+    return GroupsResult(tuple(groups)[:done], tuple(tests), adjusted, correction, float(alpha), f"interrupted after {done} of {G} groups" if done < G else f"{cut} of {G} tests were cut short: see their messages" * bool(cut))
 
 # %% ../nbs/07c_groups.ipynb #62f96443
 def interval_means(v, w):
@@ -209,7 +210,7 @@ class Monitor:
         _same_columns(self._names, _columns(stream), "reference", "stream")
         if Y.shape[1] != self._members[0].kernel.points.shape[1]: raise ValueError(f"`stream` has {Y.shape[1]} columns, `reference` {self._members[0].kernel.points.shape[1]}")
         z = self._standardise(np.concatenate([member.statistics(*member.features(Y)) for member in self._members]))
-        statistic = z.max(0)
+        statistic = np.minimum(z.max(0), 1e300)                          # a row may be so far away that its square is infinite
         over = np.flatnonzero(statistic > self.threshold)
         j = int(z[:, over[0] if len(over) else -1].argmax())
         return ChangeResult(statistic, self.threshold, self.window, self.alpha, (self._members[j // 2].kernel.kernel, ("mean", "depth")[j % 2]))

@@ -183,7 +183,7 @@ def median_bandwidth(x, y=None, *, max_points=4000):
     Source: the median heuristic of Gretton et al. (2012)."""
     z = as_sample(x, "x") if y is None else np.vstack(as_pair(x, y))
     order = np.argsort(z[:, 0], kind="stable")
-    if (np.diff(z[order, 0]) == 0).any(): order = np.lexsort(z.T[::-1])          # the other columns matter only where the first one ties
+    if (z[order[1:], 0] == z[order[:-1], 0]).any(): order = np.lexsort(z.T[::-1])          # the other columns matter only where the first one ties
     z = z[order]
     if len(z) > max_points: z = z[:: -(-len(z) // max_points)]
     d, unit = row_distances(z)

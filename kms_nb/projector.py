@@ -25,7 +25,7 @@ def _validated(estimator, X, *y, **options):
     try:
         with np.errstate(over="ignore"): valid = validate_data(estimator, X, *y, dtype=np.float64, **options)          # first its own errors, which its users expect
     except (OverflowError, TypeError, ValueError) as error:
-        if refused is not None and (isinstance(error, OverflowError) or "could not convert" in str(error) or "DType" in type(error).__name__): raise refused from None      # numpy's, which name nothing
+        if refused is not None and (isinstance(error, OverflowError) or "could not convert" in str(error) or "setting an array element" in str(error) or "DType" in type(error).__name__): raise refused from None      # numpy's, which name nothing
         raise
     if refused is not None: raise refused
     return valid

@@ -53,48 +53,66 @@ def _numeric(x, name):
     if _columns(x) is not None: x = _frame_values(x, name)
     try: given = x = np.asarray(x)
     except ValueError: raise ValueError(f"`{name}` must be a rectangular table of numbers; its rows have different lengths") from None
-    if x.dtype == object:
-        if any(isinstance(v, (str, bytes)) for v in x.flat): raise TypeError(f"`{name}` must be numeric, but it contains text")
-        try: x = np.where(np.vectorize(lambda v: type(v).__name__ == "NAType", otypes=[bool])(x), np.nan, x).astype(np.float64)          # pandas.NA; None becomes nan by itself
-        except (TypeError, ValueError): raise TypeError(f"`{name}` must be numeric, got objects that are not numbers") from None
-        except OverflowError: raise ValueError(f"`{name}` has whole numbers too large for double precision") from None
+    if x.dtype == object: x = _from_objects(x, f"`{name}`")
     if x.dtype.kind not in "biuf": raise TypeError(f"`{name}` must be numeric, got dtype {x.dtype}")
     if x.size == 0: raise ValueError(f"`{name}` is empty: shape {x.shape}")
     if x.ndim != 2: raise ValueError(f"`{name}` must have two dimensions (rows, features), got shape {x.shape}{_flat(passed, name)}")
     with np.errstate(over="ignore"): z = np.ascontiguousarray(x, dtype=np.float64)
-    if isinstance(passed, (list, tuple)) and (np.abs(z) > 2 ** 53).any(): given = np.array(passed, dtype=object)     # whole numbers beside fractions have become floats
+    if isinstance(passed, (list, tuple)) and (np.abs(z) >= 2 ** 53).any(): given = np.array(passed, dtype=object)     # whole numbers beside fractions have become floats
     more = given.dtype.kind == "O" or given.dtype.itemsize > 8                       # than double precision, perhaps in each column
-    for j in np.flatnonzero(more | (np.abs(z) > 2 ** 53).any(0)) if more or given.dtype.kind in "iu" else (): _exact(z[:, j], given[:, j], name)
+    for j in np.flatnonzero(more | (np.abs(z) >= 2 ** 53).any(0)) if more or given.dtype.kind in "iu" else (): _exact(z[:, j], given[:, j], name)
     return z
+
+def _from_objects(x, what):
+    "An array of objects as floats; None and pandas.NA become nan. TypeError for what is no number, ValueError for numbers beyond 1e308."
+    if any(isinstance(v, (str, bytes)) for v in x.flat): raise TypeError(f"{what} must be numeric, but it contains text")
+    try: return np.where(np.vectorize(lambda v: type(v).__name__ == "NAType", otypes=[bool])(x), np.nan, x).astype(np.float64)
+    except (TypeError, ValueError): raise TypeError(f"{what} must be numeric, got objects that are not numbers") from None
+    except OverflowError: raise ValueError(f"{what} has whole numbers too large for double precision") from None
 
 def _rounded(z, given):
     "How much numbers given (n,) of more than double precision lose in z (n,), at most, and whether different ones may do so; a fraction alone may be rounded."
-    if given.dtype.kind in "bf" and given.dtype.itemsize <= 8 or given.dtype.kind in "iu" and not (np.abs(z) > 2 ** 53).any(): return 0.0, False
-    pairs = [(v, r) for v, r in zip(given.tolist(), z.tolist()) if isinstance(v, (numbers.Rational, Decimal, np.longdouble)) and np.isfinite(r) and v != r]
+    kind, seen = given.dtype.kind, np.isfinite(z)
+    if kind in "bf" and given.dtype.itemsize <= 8 or kind in "iu" and not (np.abs(z) >= 2 ** 53).any() or not seen.any(): return 0, False
+    if kind != "O" and np.finfo(np.longdouble).nmant >= 63:                         # wide enough for whole numbers too
+        wide = given[seen].astype(np.longdouble)
+        return np.abs(wide - z[seen]).max(), bool(wide.min() < wide.max() or wide[0] == np.floor(wide[0]))
+    exact = [(v, r) for v, r in zip(given.tolist(), z.tolist()) if isinstance(v, (numbers.Rational, Decimal, np.longdouble)) and np.isfinite(r)]
+    pairs = [(v, r) for v, r in exact if v != r and not (isinstance(v, Decimal) and v == Decimal(repr(r)))]       # a decimal that the float prints as is not lost
     values = [Fraction(int(v)) if isinstance(v, numbers.Integral) else Fraction(*v.as_integer_ratio()) for v, _ in pairs]
     lost = max((abs(v - Fraction(r)) for v, (_, r) in zip(values, pairs)), default=0)
-    return float(lost), bool(values) and (len(set(values)) > 1 or len(values) < np.isfinite(z).sum() or values[0].denominator == 1)
+    return lost, bool(values) and (len(set(values)) > 1 or len(values) < seen.sum() or values[0].denominator == 1)
 
 def _refuse_rounded(lost, differ, low, high, name):
     "ValueError when numbers of a column lose more than 1e-9 of its range from low to high, so that different ones may be equal."
-    span = 2 * (high / 2 - low / 2)
+    span = 2 * (float(high) / 2 - float(low) / 2)
     if lost > 1e-9 * span and (span or differ):
-        raise ValueError(f"`{name}` has numbers that differ by too little for double precision, such as whole numbers beyond 2^53: subtract a constant first")
+        raise ValueError(f"`{name}` has numbers that double precision does not tell from their neighbours, such as whole numbers beyond 2^53: subtract a constant first")
 
 def _exact(z, given, name):
     "The same for a column given (n,) that has become z (n,)."
     finite = z[np.isfinite(z)]
-    if len(finite): _refuse_rounded(*_rounded(z, given), float(finite.min()), float(finite.max()), name)
+    if len(finite): _refuse_rounded(*_rounded(z, given), finite.min(), finite.max(), name)
 
 # %% ../nbs/samples.ipynb #1ec73371
 def _frame_values(x, name):
-    "The values of a data frame, column by column, so that one bad column is named and nullable types become floats."
-    wrong = [str(c) for c, t in zip(x.columns, x.dtypes) if getattr(t, "kind", "O") not in "biuf"]
+    "The values of a data frame (n, d), column by column, so that one bad column is named and nullable types become floats."
+    kinds, wrong = [getattr(t, "kind", "O") for t in x.dtypes], []
+    if set(kinds) <= set("biuf") and all(getattr(t, "itemsize", 8) <= 8 for t in x.dtypes):
+        z = x.to_numpy(dtype=np.float64, na_value=np.nan)
+        if not any(k in "iu" and (np.abs(z[:, j]) >= 2 ** 53).any() for j, k in enumerate(kinds)): return z
+    z = np.empty(x.shape)
+    for j, (t, kind) in enumerate(zip(x.dtypes, kinds)):
+        column = x.iloc[:, j]
+        try:
+            if kind in "biuf": z[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            elif t == object or "decimal" in str(t): z[:, j] = _from_objects(given := np.array(column.tolist(), dtype=object), f"`{name}`")
+            else: raise TypeError
+        except TypeError: wrong.append(str(x.columns[j])); continue
+        if kind in "iu": given = column.fillna(0).to_numpy(dtype="int64" if kind == "i" else "uint64")
+        elif kind in "bf": given = column.to_numpy() if getattr(t, "itemsize", 8) > 8 else z[:, j]
+        _exact(z[:, j], given, name)
     if wrong: raise TypeError(f"`{name}` must be numeric; column {', '.join(map(repr, wrong[:5]))} is not")
-    z = x.to_numpy(dtype=np.float64, na_value=np.nan)
-    for j, t in enumerate(x.dtypes):
-        if t.kind in "iu" and (np.abs(z[:, j]) > 2 ** 53).any(): _exact(z[:, j], np.array(x.iloc[:, j].tolist(), dtype=object), name)
-        elif getattr(t, "itemsize", 8) > 8: _exact(z[:, j], x.iloc[:, j].to_numpy(), name)
     return z
 
 def as_frame(x):

@@ -187,12 +187,25 @@ def test_notes_say_what_was_guessed(save):
 
 @pytest.mark.parametrize("text, name, example", [
     ("a;b\n999;1,5\n1.234;1,6\n998;1,7\n", "a", "1.234"), ("a;b\n1,5;2.5\n2,5;3.5\n", "b", "2.5"), ("a\tb\n1.5\t7\n1,5\t8\n", "a", "1.5"), ("a;b\n1,234;1.5\n1;2\n", "b", "1.5"),
-    ("7;1,5\n1.234;2,5\n", "0", "1.234"), ("a;b\n-1.234.567,5;1,5\n2.345,25;2\n", "a", None), ("a;b\n1.234.567;1\n2.345.678;2\n", "a", None)])
+    ("7;1,5\n1.234;2,5\n", "0", "1.234"), ("a;b\n-1.234.567,5;1,5\n2.345,25;2\n", "a", None)])
 def test_a_point_beside_decimal_commas_is_no_decimal_point(save, text, name, example):
     table = read_table(save("t.csv", text))
     assert all(isinstance(c, str) for c in table[name]) and any(f"Column {name!r} was left as text: next to decimal commas, the point in {example!r}" in n for n in table.attrs["notes"]) == bool(example)
     with pytest.raises(ValueError, match=f"column {name!r} of `a` holds numbers written as text, such as {example or '.*'!r}; write plain numbers".replace("'.*'", ".*")): encode_pair(table, table)
     assert len(encode_pair(table, table, columns=[c for c in table if c != name]).names) == 1
+
+
+@pytest.mark.parametrize("text, kinds", [
+    ("gene\tv\nabc\t0.553\n1,5\t1.25\nxy\t2.5\n", "Of"), ("genotype\tv\n0,1\t0.553\n1,1\t1.25\n", "Of"), ("a\tb\n1,5\t1.234\n2,5\t998\n", "fO"), ("ip\tv\n192.168.100.101\t1,5\n10.0.0.1\t2,5\n", "Of")])
+def test_text_does_not_decide_the_decimal_mark(save, text, kinds):
+    table = read_table(save("t.tsv", text))
+    assert "".join(t.kind for t in table.dtypes) == kinds
+
+
+@pytest.mark.parametrize("words", [["192.168.100.101", "192.168.100.102", "10.0.0.1"], ["1.100.200", "1.100.201"], ["555.123.456", "555.123.457"]])
+def test_points_between_groups_are_text(words):
+    table = pd.DataFrame({"ip": words})
+    assert len(encode_pair(table, table).names) == len(words)
 
 
 def test_names_with_spaces_commas_and_accents(save):
@@ -207,7 +220,7 @@ def test_types(save):
 
 @pytest.mark.parametrize("cells, right, kind", [
     (["123456789012345678901", "2"], [123456789012345678901, 2], "O"), ([f"-{2**63 - 1}", "+1"], [1 - 2**63, 1], "i"), (["9" * 5000, "8" * 5000], [Decimal("9" * 5000), Decimal("8" * 5000)], "O"),
-    ([str(2**62 + 1), "", str(2**62 + 3)], [2**62 + 1, pd.NA, 2**62 + 3], "i"), ([str(2**53), ""], [2.0**53, np.nan], "f"), ([str(2**70), ""], [2**70, None], "O"),
+    ([str(2**62 + 1), "", str(2**62 + 3)], [2**62 + 1, pd.NA, 2**62 + 3], "i"), ([str(2**53 - 1), ""], [2.0**53 - 1, np.nan], "f"), ([str(2**70), ""], [2**70, None], "O"),
     (["1700000000.000000001", "1700000000.000000002", "0"], [Decimal("1700000000.000000001"), Decimal("1700000000.000000002"), 0], "O"), (["1700000000000000000.5"] * 2, [Decimal("1700000000000000000.5")] * 2, "O"),
     (["1.000000000000000056e-01", "1.000000000000000194e-01"], [0.1, 0.1 + 2**-56], "f"), (["3.3333333333333333", "0.3333333333333333"], [10 / 3, 0.3333333333333333], "f"),
     (["1.7000000000000003e+18", "1700000000000000256"], [1700000000000000256.0] * 2, "f"), (["1.5", "1.50", "1.500000000000000000"], [1.5] * 3, "f"), (["1e400", "1e-400"], [np.inf, 0.0], "f"),
@@ -609,7 +622,7 @@ def test_numbers_too_close_for_floats_are_refused(kind, step):
     assert "Constant in both samples, so of no effect: 't'." in encode_pair(a[1:2], a[1:2], columns=["t"]).notes
 
 
-@pytest.mark.parametrize("first, step", [(START, 10**12), (Decimal(START), Decimal(10) ** 12), (0, Decimal(1) / 7), (0, Decimal("7E-200") / 3), (0, Decimal("7E+200") / 3), (0, Decimal("1E-9999"))])
+@pytest.mark.parametrize("first, step", [(START, 10**12), (Decimal(START), Decimal(10) ** 12), (0, Decimal(1) / 7), (0, Decimal("7E-200") / 3), (0, Decimal("7E+200") / 3)])
 def test_numbers_far_enough_apart_for_floats_are_encoded(first, step):
     a, b = [pd.DataFrame({"t": [first + i * step for i in rows]}, dtype=object) for rows in (range(5), range(3, 7))]
     assert_array_equal(encode_pair(a, b, raw=True).y[:, 0], [float(v) for v in b["t"]])

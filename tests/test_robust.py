@@ -182,8 +182,9 @@ def test_weights_that_are_refused(kind):
 @EACH
 def test_whole_numbers_that_would_merge_are_refused(f):
     large = np.array([[2 ** 53, 0], [2 ** 53 + 1, 1], [2 ** 53 + 2, 2]])
+    with pytest.raises(ValueError, match="`y` has numbers that double precision"): f(large[:2] - 2 ** 53, large[:2, :1].repeat(2, 1))      # both are 2^53 as floats
     for table in (large, large.tolist(), large.astype(np.uint64), large.astype(object), [[v, w + 0.5] for v, w in large.tolist()], pa.table({"u": large[:, 0], "v": large[:, 1]})):
-        with pytest.raises(ValueError, match="`y` has numbers that differ by too little.*2.53"): f(large - 2 ** 53, table)
+        with pytest.raises(ValueError, match="`y` has numbers that double precision.*2.53"): f(large - 2 ** 53, table)
     apart = np.array([[2 ** 54, 0], [2 ** 54 + 4, 1], [2 ** 54 + 8, 2]])                  # beyond, and told apart
     assert number(f(apart, apart[:2] + 4)) == number(f(apart.astype(float), apart[:2].astype(float) + 4))
 
@@ -920,3 +921,17 @@ def test_columns_of_arrow_tables_and_of_witnesses_have_names():
         for fitted in (kms_distance(table, frame + 1), kms_distance(X + 1, frame), quick("panel")(frame, table), quick("split")(table, X)):
             assert_array_equal(fitted.projector(table), fitted.projector(X))
             with pytest.raises(ValueError, match="`z` has the column 'b' where `x` has 'a'"): fitted.projector(swapped)
+
+
+def test_decimals_of_data_frames_are_numbers():
+    prices = [decimal.Decimal("19.99"), decimal.Decimal("5.00"), decimal.Decimal("7.25")]
+    expected = number(kms_distance([[19.99], [5.0]], [[7.25], [5.0]]))
+    for table in (pa.table({"price": pa.array(prices, pa.decimal128(10, 2))}), pd.DataFrame({"price": prices})):
+        assert number(kms_distance(table.take([0, 1]), table.take([2, 1]))) == expected
+    with pytest.raises(TypeError, match="column 'price' is not"): kms_distance(pd.DataFrame({"price": ["a", 1]}), pd.DataFrame({"price": prices}))
+    with pytest.raises(TypeError, match="column 'price' is not"): kms_distance(pd.DataFrame({"price": pd.Categorical([1, 2])}), pd.DataFrame({"price": prices}))
+
+
+def test_median_bandwidth_at_the_largest_float():
+    most = np.finfo(float).max
+    for z in ([[most], [-most]], [[most, most], [-most, -most], [most, -most]]): assert median_bandwidth(z) == 1.7e308
