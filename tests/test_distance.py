@@ -303,3 +303,13 @@ def test_weights_of_any_size_on_the_line(p):
         a, b = ((rng.integers(1, 20, s).astype(float), 10.0 ** rng.integers(-30, 31, s), rng.random(s) + 1e-9)[k % 3] for s in (n, m))
         truth, res = by_fractions(u, v, a, b, p), kms_distance(u[:, None], v[:, None], kernel=Linear(), p=p, x_weights=a, y_weights=b, max_iter=5)
         assert res.lower <= truth * (1 + 1e-9) + 1e-13 and truth <= res.upper * (1 + 1e-9) + 1e-13
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("tiny", [1.4587539e-305, 1e-250, 1e-200, 1e-120])
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
+def test_features_far_below_their_rounding(tiny, p):
+    "The last column sets the rounding, the second one all of the difference."
+    x, y = np.array([[0, tiny, 1.0]]), np.array([[0, tiny, 1.0], [0, 0, 1.0]])
+    r = kms_distance(x, y, kernel=Linear(), p=p)
+    assert 0 <= r.lower <= tiny * (1 + 1e-9) and tiny / 2 ** (1 / p) <= r.upper < 1e-14
