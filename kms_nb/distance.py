@@ -99,10 +99,12 @@ def _check_chunked(p, method, x_weights, y_weights, reduce_rank, nan_policy):
 # %% ../nbs/06_distance.ipynb #d5253330
 def _scaled_problem(F, a, b, p=2):
     "The problem in features of size about one, and the power of two they were divided by; for p > 2 in features of length at most one half, since no power of a displacement must overflow."
-    size, least = max(max(X.max(), -X.min()) for X in (F.phi, F.psi)), 1e-100 * max(F.residual_x.max(), F.residual_y.max())
-    if size == 0 or p <= 2 and max(1e-3, least) < size < 1e3: return Problem(F.phi, F.psi, a, b), 1.0        # no copy of large features
-    scale = 2.0 ** np.floor(np.log2(max(size, least) * (1 if p <= 2 else 4 * np.sqrt(F.phi.shape[1]))))       # squares of the residuals must not overflow
-    return Problem(*((X / scale if size > least else np.zeros_like(X)) for X in (F.phi, F.psi)), a, b), scale           # features far below their own rounding: only that counts
+    size, left = max(max(X.max(), -X.min()) for X in (F.phi, F.psi)), max(F.residual_x.max(), F.residual_y.max())
+    phi, psi = F.phi, F.psi
+    if size <= 1e-100 * left: size, phi, psi = left, np.zeros_like(phi), np.zeros_like(psi)           # far below their own rounding: only that counts, and its squares must not overflow
+    if size == 0 or p <= 2 and 1e-3 < size < 1e3: return Problem(phi, psi, a, b), 1.0                            # no copy of large features
+    scale = 2.0 ** np.floor(np.log2(size * (1 if p <= 2 else 4 * np.sqrt(phi.shape[1]))))
+    return Problem(phi / scale, psi / scale, a, b), scale
 
 def _left_out(F, problem, scale, pi, known):
     "The second term of the bound above, in scaled units, for a coupling pi, sparse (n, m), or for any coupling if pi is None or does not alone prove the bound."

@@ -313,3 +313,13 @@ def test_features_far_below_their_rounding(tiny, p):
     x, y = np.array([[0, tiny, 1.0]]), np.array([[0, tiny, 1.0], [0, 0, 1.0]])
     r = kms_distance(x, y, kernel=Linear(), p=p)
     assert 0 <= r.lower <= tiny * (1 + 1e-9) and tiny / 2 ** (1 / p) <= r.upper < 1e-14
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-290, 1e-170, 3.6e168, 1e300])
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_one_row_against_itself(size, p):
+    "No features at all, and a rounding of any size."
+    x = np.array([[0, size]])
+    r = kms_distance(x, x, kernel=Linear(), p=p)
+    assert r.lower == 0 and r.upper <= 1e-13 * size
