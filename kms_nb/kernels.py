@@ -165,8 +165,9 @@ class Precomputed:
 def row_distances(z):
     """Euclidean distances of the rows of z (N, d) as in `pdist`, in a unit in which most of those that are not 0 keep their squares in range, and that unit."""
     far = np.abs(z / 4 - np.partition(z, len(z) // 2, axis=0)[len(z) // 2] / 4).max(1)         # quarters: differences of numbers near 1e308, or a mean of two, would overflow
+    least = np.floor(np.log2(np.abs(z).max() or 1.0)) - 1000                           # or the quotients below would overflow
     for typical in (np.median, np.max):
-        unit = 2.0 ** min(np.floor(np.log2(typical(far[far > 0]))), 1021) if far.any() else 1.0      # a power of two rounds nothing
+        unit = 2.0 ** np.clip(np.floor(np.log2(typical(far[far > 0]))), least, 1021) if far.any() else 1.0      # a power of two rounds nothing
         with np.errstate(over="ignore"): d = pdist(z / (4 * unit))
         d[np.isnan(d)] = np.inf                                                       # both rows are infinitely far away
         if 2 * np.isinf(d).sum() < (d > 0).sum(): break

@@ -935,3 +935,9 @@ def test_decimals_of_data_frames_are_numbers():
 def test_median_bandwidth_at_the_largest_float():
     most = np.finfo(float).max
     for z in ([[most], [-most]], [[most, most], [-most, -most], [most, -most]]): assert median_bandwidth(z) == 1.7e308
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-320, 2.3e-309, 1e-300, 1e-290])
+def test_tiny_differences_beside_a_constant_column(tiny):
+    x, y = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 0.0], [1.0, tiny]])
+    assert median_bandwidth(x, y) in (1.0, max(tiny, 1e-300)) and quick("panel")(x, y).pvalue == 1
