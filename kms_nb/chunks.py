@@ -49,7 +49,7 @@ def _added(parts): return tuple(sum(column) for column in zip(*parts))
 def _read(block, start, chosen, name):
     "The chosen rows of a chunk; least and largest value of each column, and what double precision does to it; ValueError where values are masked or not finite."
     _masked(block, name)
-    with np.errstate(over="ignore"): ends, z = np.array([block.min(0), block.max(0)], dtype=float), block.astype(float)
+    with np.errstate(over="ignore"): ends, z = np.array([block.min(0), block.max(0)], dtype=float), np.asarray(block, dtype=float)         # no copy of floats
     if not np.isfinite(ends).all(): raise ValueError(f"`{name}` has missing or infinite values between rows {start} and {start + len(block) - 1}: drop or fill them first")
     inside = chosen[slice(*np.searchsorted(chosen, (start, start + len(block))))] - start
     return (z[inside], ends, [_rounded(*columns) for columns in zip(z.T, block.T)]), ()

@@ -72,8 +72,9 @@ def _from_objects(x, what):
 
 def _rounded(z, given):
     "How much numbers given (n,) of more than double precision lose in z (n,), at most, and whether different ones may do so; a fraction alone may be rounded."
-    kind, seen = given.dtype.kind, np.isfinite(z)
-    if kind in "bf" and given.dtype.itemsize <= 8 or kind in "iu" and not (np.abs(z) >= 2 ** 53).any() or not seen.any(): return 0, False
+    kind = given.dtype.kind
+    if kind in "bf" and given.dtype.itemsize <= 8 or kind in "iu" and not (np.abs(z) >= 2 ** 53).any(): return 0, False
+    if not (seen := np.isfinite(z)).any(): return 0, False
     if kind != "O" and np.finfo(np.longdouble).nmant >= 63:                         # wide enough for whole numbers too
         wide = given[seen].astype(np.longdouble)
         return np.abs(wide - z[seen]).max(), bool(wide.min() < wide.max() or wide[0] == np.floor(wide[0]))
