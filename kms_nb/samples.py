@@ -132,7 +132,7 @@ def _same_columns(a, b, first="x", second="y"):
     "ValueError at the first different name in two lists of column names; None passes, and so do lists of different lengths."
     if a is None or b is None or len(a) != len(b): return
     for c, d in zip(a, b):
-        if repr(c) != repr(d) and not (isinstance(c, numbers.Real) and isinstance(d, numbers.Real) and c == d): raise ValueError(f"`{second}` has the column {d!r} where `{first}` has {c!r}: give both the same columns in the same order")
+        if repr(c) != repr(d) and not (any(isinstance(c, t) and isinstance(d, t) for t in (numbers.Real, str)) and c == d): raise ValueError(f"`{second}` has the column {d!r} where `{first}` has {c!r}: give both the same columns in the same order")
 
 def as_pair(x, y):
     "Two samples x (n, d) and y (m, d) with the same features, checked by `as_sample`. Raises `ValueError` when their columns differ."

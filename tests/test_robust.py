@@ -145,6 +145,8 @@ def test_frames_with_other_columns():
     for f in (kms_distance, kms_test):
         with pytest.raises(ValueError, match="`y` has the column 'v' where `x` has 'u'"): f(a, b)
     assert number(kms_distance(a, b[["u", "v"]].to_numpy())) == number(kms_distance(X, Y[:, ::-1]))
+    b.columns = pd.Index([np.str_("u"), np.str_("v")], dtype=object)
+    assert number(kms_distance(a, b)) == number(kms_distance(X, Y))                    # the same names, of another type of string
 
 
 @pytest.mark.parametrize("x, column, row", [(np.arange(3.0), "x[:, None]", "x[None]"), ([0.0, 1.0, 2.0], "[[v] for v in x]", "[x]"), (pd.Series([0.0, 1.0, 2.0]), "x.to_frame()", "x.to_frame().T")])
