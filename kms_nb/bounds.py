@@ -22,7 +22,8 @@ def _check_real(name, value, ok, what):
     "A finite real number for which `ok` holds; `what` says it in words."
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"`{name}` must be a number, got {value!r}")
-    if not (math.isfinite(value) and ok(value)): raise ValueError(f"`{name}` must {what}, got {value}")
+    huge = isinstance(value, int) and abs(value) > 1e308                # beyond the range of floats
+    if huge or not (math.isfinite(value) and ok(value)): raise ValueError(f"`{name}` must {what}, got {value}")
 
 
 def _check(*, alpha=0.5, p=1, A=1, C=1):

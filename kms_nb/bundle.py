@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, eigh
-from .transport import imported, optimal_coupling
+from .transport import imported, optimal_coupling, panicked
 from .mirror import BLOCK, Bounds, Problem, Relaxation, _progress_bar, relative_gap, top_eigenvalue
 
 # %% ../nbs/05_bundle.ipynb #8012410b
@@ -32,13 +32,17 @@ def master(A, H, h):
     target = np.zeros(len(rows)); target[0] = 1
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(K), clarabel.PSDTriangleConeT(q)]
     settings = clarabel.DefaultSettings(); settings.verbose = False; settings.max_threads = 1; settings.max_iter = 60
-    for settings.equilibrate_enable in (False, True):     # it fails at times with its own scaling, rarely without
-        solution = clarabel.DefaultSolver(sparse.csc_matrix(quadratic), np.append(1.0, h), sparse.csc_matrix(rows), target, cones, settings).solve()
-        x, z = np.array(solution.x), np.array(solution.z)[K + 1:]
+    status, scalings = "", (False, True) if np.abs(H).max() < 1e5 else (True, False)
+    for settings.equilibrate_enable in scalings:          # it fails at times with its own scaling, rarely without, unless H is large
+        try: solution = clarabel.DefaultSolver(sparse.csc_matrix(quadratic), np.append(1.0, h), sparse.csc_matrix(rows), target, cones, settings).solve()
+        except BaseException as error:
+            if not panicked(error): raise
+            status = error; continue
+        status, x, z = solution.status, np.array(solution.x), np.array(solution.z)[K + 1:]
         w, S = np.maximum(x[1:], 0), np.zeros((q, q))
         S[i, j] = S[j, i] = z / svec
         if np.isfinite(x).all() and np.isfinite(S).all() and w.sum() > 0.5 and np.trace(S) > 0.5: break
-    else: raise RuntimeError(f"the master problem failed: {solution.status}")
+    else: raise RuntimeError(f"the master problem failed: {status}")
     e, U = np.linalg.eigh(S)
     e = np.maximum(e, 0)
     return w / w.sum(), (U * (e / e.sum())) @ U.T, float(x[0])
@@ -255,10 +259,13 @@ class _Bundle:
         "Add the leading columns of `new` that lie outside of the basis: a model below a value that is attained, one that got no new cut, or one that fails again and again lacks them."
         most = min(WIDTH, len(self.E))
         old = self.E if self.E.shape[1] < most else self.E[:, :max(most - 2, 1)]
-        Y, R = np.linalg.qr(new - old @ (old.T @ new))
-        Y = Y[:, np.abs(np.diag(R)) > 1e-6][:, :most - old.shape[1]]
-        self.E, self.e, q = np.hstack([old, Y]), np.append(self.e[:old.shape[1]], np.repeat(self.e[-1], Y.shape[1])), old.shape[1]
-        S = np.pad(self.S[:q, :q], (0, Y.shape[1]))
+        E, q = old, old.shape[1]
+        for y in new.T:                                   # one by one: a QR factorisation puts anything where a column lies in the span of the others
+            if E.shape[1] == most: break
+            for _ in range(2): y = y - E @ (E.T @ y)
+            if np.linalg.norm(y) > 1e-6: E = np.column_stack([E, y / np.linalg.norm(y)])
+        self.E, self.e, more = E, np.append(self.e[:q], np.repeat(self.e[-1], E.shape[1] - q)), E.shape[1] - q
+        S = np.pad(self.S[:q, :q], (0, more))
         self.S, self.model = S / np.trace(S) if np.trace(S) > 1e-12 else np.diag(np.arange(len(S)) == 0).astype(float), None
 
     def propose(self):

@@ -13,10 +13,10 @@ import time
 import numpy as np
 from numpy.linalg import LinAlgError
 from scipy import sparse
-from .samples import _columns, as_generator, as_weighted_pair, at_least
-from .kernels import Linear, Witness, as_kernel, check_memory, pooled_features
+from .samples import _columns, as_generator, as_weighted_pair, at_least, refuse_huge
+from .kernels import Gaussian, Laplace, Linear, Witness, as_kernel, check_memory, pooled_features
 from .transport import wasserstein_1d
-from .mirror import Bounds, Problem, Relaxation, interior_point, mirror_ascent
+from .mirror import BLOCK, Bounds, Problem, Relaxation, interior_point, mirror_ascent
 from .rank import reduce_rank as lower_rank
 from .bundle import bundle
 from .local import LARGE, best_direction, displacements, monotone_pieces, polish
@@ -26,33 +26,46 @@ from .exact import branch_and_bound
 # %% ../nbs/06_distance.ipynb #0505dff6
 @dataclass(frozen=True, eq=False, repr=False)
 class KMSResult:
-    """The KMS distance of two samples: lower <= KMS_p <= upper. See `kms_distance`."""
-    p: float                 # order of the Wasserstein distance
-    lower: float             # W_p of the samples projected by `projector`
-    upper: float             # certified upper bound
-    relaxation: float        # best value of the semidefinite relaxation that was found; `lower` with "exact" and for p > 2
-    factor: np.ndarray       # W (r, q): the best point S = WW' of the relaxation, in feature coordinates; the witness itself if that attains the value
-    coupling: sparse.csr_array      # (n, m): the mixture of couplings that proves `upper`; with method "exact" that of the relaxation, which proves less, and with "local" cells may prove more; None for dask arrays
-    projector: Witness       # the witness: callable on new points (k, d) -> (k,)
-    n_iter: int              # iterations of the solver of the relaxation
-    converged: bool          # whether `gap` is at most the tolerance
-    message: str             # what was done, and why it ended
-    history: tuple           # `Bounds` after each iteration, as distances
-    method: str              # the method used, never "auto"
+    """The KMS distance of two samples: lower <= KMS_p <= upper. See `kms_distance`.
+
+    - p : float. Order of the Wasserstein distance.
+    - lower : float. W_p of the samples projected by `projector`, in units of the kernel's feature space.
+    - upper : float. Certified upper bound, in the same units.
+    - relaxation : float. Best value of the semidefinite relaxation that was found; the same as `lower` with "exact" and for p > 2.
+    - factor : array (r, q). W: the best point S = WW' of the relaxation, in feature coordinates; the witness itself if that attains the value.
+    - coupling : sparse array (n, m). The mixture of couplings that proves `upper`; with method "exact" that of the relaxation, which proves less, and with "local" cells may prove more; None for dask arrays.
+    - projector : Witness. The witness: callable on new points (k, d) -> (k,).
+    - n_iter : int. Iterations of the solver of the relaxation.
+    - converged : bool. Whether `gap` is at most the tolerance.
+    - message : str. What was done, and why it ended.
+    - history : tuple. `Bounds` after each iteration, as distances.
+    - method : str. The method used, never "auto"."""
+    p: float
+    lower: float
+    upper: float
+    relaxation: float
+    factor: np.ndarray
+    coupling: sparse.csr_array
+    projector: Witness
+    n_iter: int
+    converged: bool
+    message: str
+    history: tuple
+    method: str
 
     @property
     def distance(self):
-        "The distance found: `lower`."
+        "The distance found: `lower`. A number, not a method like that of a `KMSTestResult`."
         return self.lower
 
     @property
     def gap(self):
-        "Relative gap of the solver, (upper^p - relaxation^p) / upper^p; 0 if both are 0."
+        "(upper^p - relaxation^p) / upper^p, 0 if both are 0: what the solver left open, and what the features leave out; of the whole interval with \"exact\" and for p > 2."
         return 1 - (self.relaxation / self.upper) ** self.p if self.upper > 0 else 0.0
 
     @property
     def rank(self):
-        "Numerical rank of S: eigenvalues above 1e-6 times the largest. Rank one means that the relaxation is exact, up to `gap`."
+        "Numerical rank of S = WW': eigenvalues above 1e-6 times the largest. For p at most 2, rank one means that the relaxation is exact, up to `gap`; for p > 2 and with \"exact\" W is the witness alone."
         s = np.linalg.svd(self.factor, compute_uv=False) ** 2
         return int((s > 1e-6 * s[0]).sum())
 
@@ -72,12 +85,13 @@ class KMSResult:
 
 # %% ../nbs/06_distance.ipynb #e0558e2d
 METHODS = ("auto", "bundle", "mirror", "local", "cvxpy", "exact")
-EXACT_ROWS = 10_000          # above: Nystroem features, since the Gram matrix would need 16 N^2 bytes and a factorisation N^3 / 3 operations
+EXACT_ROWS = 10_000          # above: Nystroem features, since exact ones need 24 N^2 bytes and a factorisation N^3 / 3 operations
 FEATURES = 500               # how many
 DENSE_COST = 4_000_000       # above: no transport problem is solved, since the cost matrix has n m entries and solving takes seconds
 
 def _check_options(p, method, tol, max_iter, n_features, max_seconds=None):
     "Raise ValueError for options that make no sense."
+    refuse_huge(p=p, max_seconds=max_seconds)
     if not isinstance(p, numbers.Real) or isinstance(p, bool) or not 1 <= p < np.inf: raise ValueError(f"`p` must be a finite number of at least 1, got {p!r}")
     if not isinstance(method, str) or method not in METHODS: raise ValueError(f"`method` must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
     if p != 2 and method in ("mirror", "cvxpy", "exact"): raise ValueError(f"`method`={method!r} is for `p`=2; for p={float(p):g} use 'bundle'")
@@ -123,10 +137,21 @@ def _upper(relaxed, F, problem, scale, p, one_coupling=True):
     delta = 0 if relaxed.coupling is None else np.abs(relaxed.coupling.sum(1) - problem.a).sum() + np.abs(relaxed.coupling.sum(0) - problem.b).sum()
     left = _left_out(F, problem, scale, relaxed.coupling, q == 2 and one_coupling)
     root = (relaxed.upper + 2 * delta * D ** q) ** (1 / q)
+    most = np.sqrt(2) / scale if isinstance(F.map.kernel, (Gaussian, Laplace)) else np.inf       # |K_x - K_y|^2 = 2 - 2 k(x, y)
     def whole(root):
         upper = root + left if F.rounding is None else min(root + left, np.hypot(root, left) + 2 * F.rounding / scale)
-        return (D + (F.residual_x.max() + F.residual_y.max()) / scale) ** (1 - 2 / p) * upper ** (2 / p) if p > 2 else upper
+        if p > 2: upper = (D + (F.residual_x.max() + F.residual_y.max()) / scale) ** (1 - 2 / p) * upper ** (2 / p)
+        return min(upper, most)
     return whole, root
+
+def _check_solver(method, n, m, phi):
+    "Refuse samples of n and m rows with features like phi (n, r) on which `method` would not fit into memory. The numbers are measured (tests/test_memory.py)."
+    N, r = n + m, phi.shape[1]
+    size = phi.itemsize * N * r + 16 * min(N, BLOCK) * r                         # the features, and the displacements of pairs
+    size += (48 if method == "mirror" else 24) * r ** 2                         # eigenvectors
+    if method == "local": what, remedy, size = "the search on", "set a smaller `n_features`", size + 24 * min(N, LARGE) * r
+    else: what, remedy, size = "transport between", "use `method`='local'", size + 56 * n * m
+    check_memory(size, f"{what} {n} and {m} rows with {r} features", f"{remedy}, or subsample `x` and `y`")
 
 def _solve(problem, p, method, tol, max_iter, max_seconds, rng, progress):
     "Run the solver of the relaxation of order min(p, 2) that `method` names."
@@ -175,7 +200,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
 
     Raises ValueError or TypeError that names the argument for input that makes no sense.
 
-    Memory: 16 (n + m)^2 bytes for an exact factor, 24 n m for transport. Source: Definition 2.3, problem (9), relaxation (SDR) of the paper."""
+    Memory: 24 (n + m)^2 bytes for an exact factor, then 56 n m for transport besides the features and some of their products. Source: Definition 2.3, problem (9), relaxation (SDR) of the paper."""
     _check_options(p, method, tol, max_iter, n_features, max_seconds)
     if max_seconds is not None: max_seconds = float(max_seconds)
     deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
@@ -197,7 +222,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     if method == "auto":
         method = "bundle" if len(x) * len(y) <= DENSE_COST else "local"
         notes.append(f"method {method!r} chosen for {len(x)} and {len(y)} rows with {F.phi.shape[1]} features")
-    if method in ("bundle", "mirror", "exact"): check_memory(24 * len(x) * len(y), f"transport between {len(x)} and {len(y)} rows", "use `method`='local', or subsample `x` and `y`")
+    _check_solver(method, len(x), len(y), F.phi)
     limit = None if max_seconds in (None, np.inf) else max(deadline - (method != "exact") * max_seconds / 5 - time.monotonic(), 0)      # a fifth is for the witness
     relaxed = _solve(problem, p, method, 0.9 * tol, max_iter, limit, rng, progress)              # room for what is added to its bound
     message, W = re.sub(r"\S+ seconds$", f"{max_seconds or 0:g} seconds", relaxed.message), relaxed.factor
@@ -234,5 +259,5 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     if done or message != "converged": notes.insert(0, "converged" if done else message)
     else: notes.insert(0, "the solver converged, `upper` is larger")
     history[-1] = Bounds(history[-1].relaxation, float(scale * upper))
-    return KMSResult(p=p, lower=float(scale * lower), upper=float(scale * upper), relaxation=float(scale * best), factor=W if relaxed.value > value else omega[:, None],
+    return KMSResult(p=p, lower=float(scale * lower), upper=float(scale * upper), relaxation=float(scale * best), factor=W if p <= 2 and relaxed.value > value else omega[:, None],
                      coupling=relaxed.coupling, projector=witness, n_iter=len(history), converged=done, message="; ".join(notes), history=tuple(history), method=method)

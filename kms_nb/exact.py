@@ -360,15 +360,23 @@ def violated_pairs(Y):
 # %% ../nbs/05c_exact.ipynb #5d8cf15b
 @dataclass(frozen=True, eq=False, repr=False)
 class Exact:
-    """The global maximum of f, enclosed: lower = f(omega) <= max f <= upper, squared distances. See `branch_and_bound`."""
+    """The global maximum of f, enclosed: lower = f(omega) <= max f <= upper, squared distances. See `branch_and_bound`.
+
+    - lower, upper : float. The two bounds.
+    - omega : array (r,). The unit vector.
+    - relaxed : Relaxation. The relaxation on the whole sphere.
+    - n_cones : int. Cones refined; 0 if the relaxation is exact up to the tolerance.
+    - converged : bool. Whether the gap is at most the tolerance.
+    - message : str. "converged", or why the search ended.
+    - history : tuple. `Bounds`, lower and upper, at the start and after each cone."""
     lower: float
     upper: float
-    omega: np.ndarray        # unit vector (r,)
-    relaxed: Relaxation      # the relaxation on the whole sphere
-    n_cones: int             # cones refined; 0 if the relaxation is exact up to the tolerance
-    converged: bool          # whether the gap is at most the tolerance
-    message: str             # "converged", or why the search ended
-    history: tuple           # `Bounds`, lower and upper, at the start and after each cone
+    omega: np.ndarray
+    relaxed: Relaxation
+    n_cones: int
+    converged: bool
+    message: str
+    history: tuple
 
     @property
     def gap(self):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import re
 import time
 import numpy as np
-from .samples import _columns, _masked, _same_columns, as_generator, as_level, as_sample, at_least
+from .samples import _columns, _masked, _same_columns, as_generator, as_level, as_sample, at_least, frozen
 from .kernels import as_kernel, _checked
 from .distance import _check_options
 from .panel import panel_kernels, pooled_kernel
@@ -41,13 +41,20 @@ def adjusted_pvalues(pvalues, correction="holm"):
 # %% ../nbs/07c_groups.ipynb #c3261b7c
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupsResult:
-    "Result of `compare_groups`."
-    names: tuple                      # of the groups, in the order given
-    tests: tuple                      # a `KMSTestResult` for each
-    adjusted: np.ndarray              # (G,) adjusted p-values
-    correction: str                   # how they were adjusted
-    alpha: float                      # level
-    message: str = ""                 # after an interrupt how many groups there are results for; how many tests were cut short
+    """Result of `compare_groups`.
+
+    - names : tuple. Names of the groups, in the order given.
+    - tests : tuple. A `KMSTestResult` for each.
+    - adjusted : array (G,). Adjusted p-values.
+    - correction : str. How they were adjusted.
+    - alpha : float. Level.
+    - message : str. After an interrupt how many groups there are results for; how many tests were cut short."""
+    names: tuple
+    tests: tuple
+    adjusted: np.ndarray
+    correction: str
+    alpha: float
+    message: str = ""
 
     @property
     def reject(self):
@@ -83,6 +90,7 @@ def compare_groups(groups, reference, *, correction="holm", alpha=0.05, rng=None
     Ctrl-C ends it with the groups that are done. Raises `ValueError` or `TypeError` that names the argument, or the group, whose rows are called `x`."""
     if not isinstance(groups, Mapping) or not groups: raise TypeError(f"`groups` must be a mapping from names to samples with at least one entry, got {type(groups).__name__}")
     if isinstance(reference, str): raise TypeError(f"`reference` must be a sample, got the string {reference!r}: to use a group, pass its rows and leave it out of `groups`")
+    if isinstance(reference, np.ndarray): reference = frozen(reference)        # one copy, which all results share
     rng, tests, G = as_generator(rng), [], len(groups)
     adjusted_pvalues([1], correction)                                     # what is wrong is refused before the work
     _check_test(alpha, *(options.get(k, v) for k, v in (("method", "auto"), ("n_resamples", 999), ("n_jobs", 1))))
@@ -123,12 +131,18 @@ def window_sums(L, w):
 # %% ../nbs/07c_groups.ipynb #f371059c
 @dataclass(frozen=True, eq=False, repr=False)
 class ChangeResult:
-    "Result of `detect_change` and `Monitor`."
-    statistic: np.ndarray             # (T - w + 1,) for the windows that end at rows w - 1, ..., T - 1
-    threshold: float                  # an alarm is raised where the statistic exceeds it
-    window: int                       # rows of the window w
-    alpha: float                      # probability of any false alarm within the horizon
-    evidence: tuple                   # (kernel, kind) of the member with the largest value at the alarm, or at the end without one
+    """Result of `detect_change` and `Monitor`, for a stream of T rows.
+
+    - statistic : array (T - w + 1,). For the windows that end at rows w - 1, ..., T - 1.
+    - threshold : float. An alarm is raised where the statistic exceeds it.
+    - window : int. Rows of the window w.
+    - alpha : float. Probability of any false alarm within the horizon.
+    - evidence : tuple. (kernel, kind) of the member with the largest value at the alarm, or at the end without one."""
+    statistic: np.ndarray
+    threshold: float
+    window: int
+    alpha: float
+    evidence: tuple
 
     @property
     def alarm(self):
@@ -231,7 +245,7 @@ class _Windows:
         "Centred features (k, r) and depth (k,) of new rows z (k, d)."
         K = self.kernel
         blocks = [z[i:i + 5000] for i in range(0, len(z), 5000)]
-        L = np.concatenate([_checked(K.kernel(block, K.points), (len(block), len(K.points))) for block in blocks]) @ K.map / K.unit - K.center
+        L = np.concatenate([_checked(K.kernel(block - K.origin, K.points), (len(block), len(K.points))) for block in blocks]) @ K.map / K.unit - K.center
         return L, self._depth(L)
 
     def statistics(self, L, f):

@@ -14,12 +14,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from scipy.spatial.distance import cdist, pdist
-from .samples import _columns, _same_columns, as_pair, as_sample, at_least
+from .samples import _columns, _same_columns, as_pair, as_sample, at_least, frozen, refuse_huge
 
 # %% ../nbs/00_kernels.ipynb #bfdc5dcd
 def _bandwidth(s):
     "The bandwidth as a float; ValueError unless it is a positive finite number, large enough to divide by."
     if isinstance(s, (bool, np.bool_)) or not isinstance(s, numbers.Real): raise ValueError(f"`bandwidth` must be a positive finite number, got {s!r}")
+    refuse_huge(bandwidth=s)
     if not 1e-300 <= s < np.inf: raise ValueError(f"`bandwidth` must be a positive finite number of at least 1e-300, got {s!r}")
     return float(s)
 
@@ -36,7 +37,7 @@ def _scaled_distances(x, y, s, metric):
     unit = 2.0 ** np.floor(np.log2(max(s, largest / 1e300)))
     D = cdist(x / unit, y / unit, metric)
     with np.errstate(over="ignore"):
-        if unit / s > 2: return (np.sqrt(D) * (unit / s)) ** 2 if metric == "sqeuclidean" else D * (unit / s)     # 0 times an infinite square would be nan
+        if unit / s > 2: return np.square(np.sqrt(D) * (unit / s)) if metric == "sqeuclidean" else D * (unit / s)     # 0 times an infinite square would be nan
         D *= (unit / s) ** (2 if metric == "sqeuclidean" else 1)
     return D
 
@@ -52,7 +53,8 @@ class Gaussian:
 
     def __call__(self, x, y=None):
         "Gram matrix (n, m) of samples x (n, d) and y (m, d); y=None means y = x."
-        return np.exp(-_scaled_distances(x, y, self.bandwidth, "sqeuclidean") / 2)
+        D = _scaled_distances(x, y, self.bandwidth, "sqeuclidean")
+        return np.exp(np.multiply(D, -0.5, out=D), out=D)                              # in place: one table of memory
 
     def bound(self, x):
         "The constant A of Theorem 3.1: sqrt(k(x, x)) <= A for every x. Here 1."
@@ -70,7 +72,8 @@ class Laplace:
 
     def __call__(self, x, y=None):
         "Gram matrix (n, m) of samples x (n, d) and y (m, d); y=None means y = x."
-        return np.exp(-_scaled_distances(x, y, self.bandwidth, "euclidean"))
+        D = _scaled_distances(x, y, self.bandwidth, "euclidean")
+        return np.exp(np.negative(D, out=D), out=D)
 
     def bound(self, x):
         "The constant A of Theorem 3.1: sqrt(k(x, x)) <= A for every x. Here 1."
@@ -141,7 +144,7 @@ class Precomputed:
         gram = as_sample(gram, "gram")
         if gram.shape[0] != gram.shape[1]: raise ValueError(f"`gram` must be square, got shape {gram.shape}")
         if np.abs(gram - gram.T).max() > 1e-5 * np.abs(gram).max(): raise ValueError("`gram` must be symmetric")
-        self.gram = gram
+        self.gram = frozen(gram)
 
     def rows(self, x, name="x"):
         "Row numbers (n,) as integers from a column (n, 1) of them."
@@ -182,6 +185,7 @@ def median_bandwidth(x, y=None, *, max_points=4000):
 
     Always positive: the median of the positive distances if most are 0, and 1 if all points are equal. Weights play no part.
     Source: the median heuristic of Gretton et al. (2012)."""
+    max_points = at_least(max_points, "max_points", 2)
     z = as_sample(x, "x") if y is None else np.vstack(as_pair(x, y))
     order = np.argsort(z[:, 0], kind="stable")
     if (z[order[1:], 0] == z[order[:-1], 0]).any(): order = np.lexsort(z.T[::-1])          # the other columns matter only where the first one ties
@@ -286,11 +290,13 @@ def gram_matrix(kernel, z):
     K = _checked(kernel(z, z), (len(z), len(z)))
     eps = max(np.finfo(float).eps, float(np.finfo(K.dtype if K.dtype.kind == "f" else float).eps))
     with np.errstate(over="ignore"): K = _checked(K.astype(np.float64), K.shape)
-    largest = np.abs(K).max()
+    largest = max(K.max(), -K.min())
     if largest and not 1e-300 < largest < 1e300: raise ValueError(f"`kernel` returned values up to {largest:.0e} in size, too far from one to be multiplied with each other: scale it by a constant")
-    if np.abs(K - K.T).max() > 1e-5 * largest: raise ValueError("`kernel` returned an asymmetric Gram matrix")
+    if (K - K.T).max() > 1e-5 * largest: raise ValueError("`kernel` returned an asymmetric Gram matrix")
     if (np.diag(K) < 0).any(): raise ValueError("`kernel` returned a negative diagonal: it is not positive semidefinite")
-    return (K + K.T) / 2, len(K) * eps * np.diag(K).max()
+    K = K + K.T
+    K /= 2
+    return K, len(K) * eps * np.diag(K).max()
 
 # %% ../nbs/00_kernels.ipynb #d53c4346
 def pivoted_cholesky(K, tol):
@@ -302,7 +308,7 @@ def pivoted_cholesky(K, tol):
     L[points] is lower triangular. Source: LAPACK's pstrf."""
     C, piv, r, _ = dpstrf(K, lower=1, tol=tol)
     L = np.empty((len(K), r))
-    L[piv - 1] = np.tril(C)[:, :r]
+    for i in range(0, len(K), 100): L[piv[i:i + 100] - 1] = np.tril(C[i:i + 100, :r], i)       # rows in parts: no third table
     return piv[:r] - 1, L
 
 # %% ../nbs/00_kernels.ipynb #f4550133
@@ -356,15 +362,17 @@ def _kernel_features(kernel, z, n_features, rng):
     K, rounding = gram_matrix(kernel, chosen)
     P, L = pivoted_cholesky(K, _least_pivot(rounding, np.diag(K).max()) if nystroem else 10 * rounding)         # looser where the triangle is inverted for every row
     if len(P) == 0: P, L = np.array([0]), np.zeros((len(K), 1))               # a kernel that vanishes on the sample
-    features = Features(kernel, chosen[P], L[P] if L.any() else np.eye(1))
     if not isinstance(kernel, (Gaussian, Laplace)):                           # those are positive definite by Bochner's theorem
-        rest = K - L @ L.T
-        left = max(-np.linalg.eigvalsh(rest)[0], 0) if nystroem else len(K) * np.abs(rest).max()      # the rest of few points is small, not rounding
+        rest = L @ L.T
+        np.subtract(K, rest, out=rest)
+        left = max(-np.linalg.eigvalsh(rest)[0], 0) if nystroem else len(K) * max(rest.max(), -rest.min())      # the rest of few points is small, not rounding
         if left > (1 if nystroem else len(K)) * (1e-7 * np.diag(K).max() + 100 * rounding):
             raise ValueError("`kernel` returned a Gram matrix that is not positive semidefinite")
-        rounding = max(rounding, left)
-    if nystroem: return features, None, rounding                                # the rows are computed in blocks, below
-    return features, L, np.sqrt(np.maximum(np.diag(K) - (L * L).sum(1), 0) + rounding)
+        rounding, rest = max(rounding, left), None
+    left = np.sqrt(np.maximum(np.diag(K) - np.einsum("ij,ij->i", L, L), 0) + rounding)
+    del K                                                                       # one table of memory less
+    features = Features(kernel, chosen[P], L[P] if L.any() else np.eye(1))
+    return (features, None, rounding) if nystroem else (features, L, left)      # Nystroem features of the rows are computed in blocks, below
 
 # %% ../nbs/00_kernels.ipynb #cc645e1f
 def _diagonal(kernel, z):
@@ -375,7 +383,7 @@ def _diagonal(kernel, z):
 
 SINGLE = 50_000              # distinct rows beyond which Nystroem features are stored in single precision
 
-def _nystroem_rows(features, z, ids, rounding, step=5000):
+def _nystroem_rows(features, z, ids, rounding, step=1000):
     "Centred features (N, r) of the rows z[ids], computed once for each row of z (k, d), in blocks, residuals (k,), and the length that rounding can make of nothing."
     dtype = np.float32 if len(z) > SINGLE else float
     order = np.argsort(ids, kind="stable")
@@ -415,10 +423,11 @@ def check_memory(size, what, remedy):
     if size > MEMORY_LIMIT: raise ValueError(f"{what} needs about {size / 1e9:.3g} GB of memory, more than the limit of {MEMORY_LIMIT / 1e9:.3g} GB: {remedy}, or raise `kms_nb.kernels.MEMORY_LIMIT`")
 
 def _check_features(kernel, N, d, n_features):
-    "Refuse features of N distinct rows with d columns that would not fit into memory."
-    if isinstance(kernel, Linear): return check_memory(8 * N * (3 * d + 2 * min(N, d)), f"the factor of {N} rows with {d} columns", "use fewer columns, or subsample `x` and `y`")
-    if n_features is None or n_features >= N: return check_memory(16 * N ** 2, f"the Gram matrix of {N} distinct rows", "set `n_features`, or subsample `x` and `y`")
-    check_memory(16 * n_features ** 2 + (4 if N > SINGLE else 8) * N * n_features, f"the table of {n_features} features of {N} rows", "set a smaller `n_features`, or subsample `x` and `y`")
+    "Refuse features of N rows with d columns that would not fit into memory. What the kernel itself needs comes on top."
+    rows, r = 24 * N * (d + 2), n_features                       # the rows themselves, to find the distinct ones
+    if isinstance(kernel, Linear): return check_memory(44 * N * d + rows, f"the factor of {N} rows with {d} columns", "use fewer columns, or subsample `x` and `y`")
+    if r is None or r >= N: return check_memory(24 * N ** 2 + rows, f"the Gram matrix of {N} distinct rows", "set `n_features`, or subsample `x` and `y`")
+    check_memory(max(24 * r ** 2, (4 if N > SINGLE else 8) * N * r + 8 * r ** 2 + 24_000 * r) + rows, f"the table of {r} features of {N} rows", "set a smaller `n_features`, or subsample `x` and `y`")
 
 def pooled_features(kernel, x, y, *, n_features=None, rng=None):
     """Features of two samples under a kernel: `PooledFeatures`.

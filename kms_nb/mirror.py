@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 import time
-import warnings
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from .transport import optimal_coupling, quantile_pieces, round_to_marginals, sorted_coupling
+from .transport import optimal_coupling, panicked, quantile_pieces, quiet, round_to_marginals, sorted_coupling
 
 # %% ../nbs/03_mirror_ascent.ipynb #73066cf3
 BLOCK = 50_000               # rows or pairs treated at a time
@@ -231,10 +230,10 @@ def interior_point(problem):
     dual = f + g <= cost
     program = cp.Problem(cp.Maximize(problem.a @ f + g @ problem.b), [cp.trace(S) == 1, dual])
     try:
-        with warnings.catch_warnings():                     # that a solution is inaccurate is said in the message
-            warnings.simplefilter("ignore", UserWarning)
-            program.solve(solver=cp.CLARABEL)
-    except cp.error.SolverError as error: return _fallback(problem, f"Clarabel failed: {error}")
+        with quiet: program.solve(solver=cp.CLARABEL)       # that a solution is inaccurate is said in the message
+    except BaseException as error:
+        if not isinstance(error, cp.error.SolverError) and not panicked(error): raise
+        return _fallback(problem, f"Clarabel failed: {error}")
     if S.value is None: return _fallback(problem, f"Clarabel failed: {program.status}")
     W = matrix_factor(S.value)
     value = problem.value(W, problem.coupling(W))

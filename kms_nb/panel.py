@@ -107,23 +107,24 @@ def as_strata(strata, n, m):
     if strata is None: return None
     if not isinstance(strata, (tuple, list)) or len(strata) != 2: raise ValueError("`strata` must be a pair (x_strata, y_strata) with one entry for each row of `x` and of `y`")
     if any(np.ma.is_masked(s) or isinstance(s, (list, tuple)) and any(v is np.ma.masked for v in s) for s in strata): raise ValueError("`strata` has missing values")
-    try: parts = [np.asarray(s) for s in strata]
-    except ValueError: raise ValueError("`strata` must be a pair of sequences of numbers or strings") from None
-    for part, size, name in zip(parts, (n, m), "xy"):
-        if part.shape != (size,): raise ValueError(f"`strata` must have one entry for each of the {size} rows of `{name}`, got shape {part.shape}")
-    values = [v for part in parts for v in part.tolist()]
-    if any(v is None or isinstance(v, float) and v != v or type(v).__name__ in ("NAType", "NaTType") for v in values): raise ValueError("`strata` has missing values")
+    values = []
+    for part, size, name in zip(strata, (n, m), "xy"):
+        shape = (len(part),) if (listed := isinstance(part, (list, tuple))) else np.shape(part)
+        if shape != (size,): raise ValueError(f"`strata` must have one entry for each of the {size} rows of `{name}`, got shape {shape}")
+        values += part if listed else np.asarray(part).tolist()                # a list as it is: an array of it could make different entries equal
+    if any(v is None or isinstance(v, numbers.Real) and v != v or type(v).__name__ in ("NAType", "NaTType") for v in values): raise ValueError("`strata` has missing values")
     if not all(isinstance(v, (str, bytes)) or isinstance(v, numbers.Real) for v in values): raise ValueError("`strata` must hold numbers or strings")
-    values = [("", v) if isinstance(v, numbers.Real) else (type(v).__name__, v) for v in values]           # numbers and strings cannot be compared
+    values = [("", v) if isinstance(v, numbers.Real) else ("str" if isinstance(v, str) else "bytes", v) for v in values]           # numbers and strings cannot be compared
     number = {v: i for i, v in enumerate(sorted(set(values)))}
     codes = np.array([number[v] for v in values])
     if not np.intersect1d(codes[:n], codes[n:]).size: raise ValueError("`strata` leaves nothing to permute: no stratum has rows of both `x` and `y`")
     return codes
 
-def check_resamples(n_resamples, N, n_kernels, per_row=3):
-    "ValueError when relabellings of N pooled rows, of which per_row bytes are kept for each row, or the features of n_kernels kernels would not fit into memory."
+def check_resamples(n_resamples, z, n_kernels, per_row=3):
+    "ValueError when relabellings of the pooled rows z (N, d), of which per_row bytes are kept for each row, or the features of n_kernels kernels would not fit into memory."
+    N, d = z.shape
     check_memory(per_row * (n_resamples + 1) * N, f"{n_resamples} relabellings of {N} rows", "set fewer `n_resamples`, or subsample `x` and `y`")
-    check_memory(8 * N * (min(N, LANDMARKS) + 2 * RANK * (n_kernels + 1)), f"the features of {N} rows under {n_kernels} kernel{'s' * (n_kernels > 1)}", "subsample `x` and `y`")
+    check_memory(8 * N * (min(N, LANDMARKS) + 2 * RANK * (n_kernels + 1) + 3 * d), f"the features of {N} rows under {n_kernels} kernel{'s' * (n_kernels > 1)}", "subsample `x` and `y`")
 
 def in_canonical_order(x, y, strata=None):
     "Both samples with sorted rows, the smaller one first (fewer rows; then lexicographically), the strata (n + m,) in the same order, and whether the samples were exchanged."
@@ -160,11 +161,12 @@ RIDGE = 0.03               # lambda, as a part of the largest eigenvalue of the 
 class PooledKernel:
     """One kernel on a pooled sample z (N, d).
 
-    values: features (N, r), centred; center (r,): what was subtracted; points (q, d), map (q, r): the features are k(z, points) @ map / unit; unit: the root of the kernel's largest k(z, z), divided out;
+    values: features (N, r), centred; center (r,): what was subtracted; origin (d,): what was subtracted from z before, for `Linear`, else 0; points (q, d), map (q, r): the features are k(z - origin, points) @ map / unit; unit: the root of the kernel's largest k(z, z), divided out;
     depth (N,): the normalised pooled mean embedding at z; probe (r,): a random direction; gram (N, N) centred, in squared units, or None for more than 1000 rows."""
     kernel: object
     values: np.ndarray
     center: np.ndarray
+    origin: np.ndarray
     points: np.ndarray
     map: np.ndarray
     unit: float
@@ -196,16 +198,16 @@ class PooledKernel:
         return Witness(self.kernel, self.points, self.map @ (omega / (np.linalg.norm(omega) or 1.0)))
 
 def _centred(z):
-    "z (N, d) less its mean, for the dot-product kernel: the same witnesses up to a constant, without its rounding errors; ValueError if the squares would leave the range of floats."
-    with np.errstate(over="ignore", invalid="ignore"): z = z - z.mean(0)
+    "z (N, d) less its mean, for the dot-product kernel: the same witnesses up to a constant, without its rounding errors; and the mean (d,). ValueError if the squares would leave the range of floats."
+    with np.errstate(over="ignore", invalid="ignore"): z = z - (origin := z.mean(0))
     largest = np.abs(z).max()
     if largest and not 1e-150 < largest < 1e150: raise ValueError("the rows of `x` and `y` lie less than 1e-150 or more than 1e150 apart, which the dot-product kernel squares: scale the data by a constant")
-    return z
+    return z, origin
 
 def pooled_kernel(kernel, z, rng, rank=RANK):
     """The `PooledKernel` of z (N, d) with at most `rank` features; beyond 500 rows they are spanned by landmarks drawn by rng."""
-    N = len(z)
-    if isinstance(kernel, Linear): z = _centred(z)
+    N, origin = len(z), np.zeros(z.shape[1])
+    if isinstance(kernel, Linear): z, origin = _centred(z)
     full, chosen = N <= EXACT_GRAM, np.arange(N) if N <= LANDMARKS else np.sort(rng.choice(N, LANDMARKS, replace=False))
     rounding = 0.0 if isinstance(kernel, (Gaussian, Laplace, Linear)) else gram_matrix(kernel, z[chosen])[1]         # refuses what is no kernel
     K = _checked(kernel(z, z if full else z[chosen]), (N, N if full else len(chosen))).astype(float)
@@ -213,14 +215,14 @@ def pooled_kernel(kernel, z, rng, rank=RANK):
     size = np.diag(C[chosen]).max() or 1.0
     w, Q = eigh((C[chosen] + C[chosen].T) / (2 * size), subset_by_index=[max(len(chosen) - rank, 0), len(chosen) - 1])
     keep = w > 1e-10 * max(w[-1], 0)
-    A = Q[:, keep] / np.sqrt(w[keep])
+    A = Q[:, keep] / np.sqrt(w[keep]) if keep.any() else np.zeros((len(chosen), 1))          # a kernel that vanishes on the sample
     L = C / size @ A
     if np.diag(C[chosen] / size - L[chosen] @ L[chosen].T).min() < -1e-5 - 100 * rounding / size: raise ValueError("`kernel` returned a Gram matrix that is not positive semidefinite")
     center = L.mean(0)
     f, square = (K.mean(1) / size, K.mean() / size) if full else (L @ center, center @ center)
     depth = f / np.sqrt(square) if square > 1e-12 else np.zeros(N)     # the linear kernel's centred mean embedding is zero
     if full: K = K / size; K -= K.mean(0); K -= K.mean(1)[:, None]      # labels sum to zero, so a constant is only rounding
-    return PooledKernel(kernel, L - center, center, z[chosen], A / np.sqrt(size), float(np.sqrt(size)), depth, rng.standard_normal(N) @ (L - center), K if full else None)
+    return PooledKernel(kernel, L - center, center, origin, z[chosen], A / np.sqrt(size), float(np.sqrt(size)), depth, rng.standard_normal(N) @ (L - center), K if full else None)
 
 # %% ../nbs/06b_panel.ipynb #368b3b46
 def labelled_distances(s, labels, p=2):
@@ -339,13 +341,20 @@ class Member:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PanelResult:
-    "Result of `witness_panel`."
-    statistic: float                  # T_0 of @eq-combination
-    pvalue: float                     # share of labellings with T_b >= T_0, the observed one included
-    null_distribution: np.ndarray     # T_1, ..., T_B
-    members: tuple                    # a `Member` for each kernel and kind, the one with the strongest evidence first
-    witness: Witness                  # the witness of that member, of norm one, larger on x on average
-    stopped: str = ""                 # why there are fewer relabellings than asked for: "time" or "interrupted"
+    """Result of `witness_panel`.
+
+    - statistic : float. T_0 of @eq-combination.
+    - pvalue : float. Share of labellings with T_b >= T_0, the observed one included.
+    - null_distribution : array (B,). T_1, ..., T_B.
+    - members : tuple. A `Member` for each kernel and kind, the one with the strongest evidence first.
+    - witness : Witness. The witness of that member, of norm one, larger on x on average.
+    - stopped : str. Why there are fewer relabellings than asked for: "time" or "interrupted"."""
+    statistic: float
+    pvalue: float
+    null_distribution: np.ndarray
+    members: tuple
+    witness: Witness
+    stopped: str = ""
 
     def __repr__(self): return f"PanelResult(statistic={self.statistic:.6g}, pvalue={self.pvalue:.4g}, kernel={self.members[0].kernel}, kind={self.members[0].kind!r})"
 
@@ -371,7 +380,7 @@ def witness_panel(x, y, *, kernels=None, n_resamples=999, strata=None, rng=None,
     z, labels, codes = z[order], labels[order], None if codes is None else codes[order]
     rng = data_generator(rng, z, codes)
     kernels = panel_kernels(z, rng=rng) if kernels is None else tuple(kernels)
-    check_resamples(n_resamples, len(z), len(kernels))
+    check_resamples(n_resamples, z, len(kernels))
     L = tied_first(relabellings(labels, int(n_resamples), rng, codes, deadline), z)
     s, stopped = panel_statistics(z, L, kernels, rng, deadline=deadline, progress=progress)
     return _panel_result(kernels, s, stopped or "time" * (len(L) <= n_resamples), z, labels, swapped, rng)

@@ -55,7 +55,13 @@ class KMSProjector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         - X : table (N, d). The rows of both classes.
         - y : sequence (N,). Their labels, of which there must be exactly two different ones.
 
-        Raises ValueError for any other number of labels, missing values, and options that `kms_distance` refuses."""
+        Raises ValueError for any other number of labels, missing values, and options that `kms_distance` refuses; an earlier fit is then kept."""
+        before = dict(vars(self))
+        try: return self._fit(X, y)
+        except BaseException: vars(self).clear(); vars(self).update(before); raise
+
+    def _fit(self, X, y):
+        "`fit`, which may leave half of it behind."
         _masked(y, "y")
         X, y = _validated(self, X, y)
         check_classification_targets(y)

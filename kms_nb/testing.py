@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 import time
 import numpy as np
-from .samples import _columns, _numeric_pair, as_generator, as_level, as_pair, as_weighted_pair, at_least
-from .kernels import Witness, as_kernel
-from .bounds import critical_value
+from .samples import _columns, _numeric_pair, as_generator, as_level, as_pair, as_weighted_pair, at_least, frozen
+from .kernels import Precomputed, Witness, as_kernel
+from .bounds import _check as check_bound, critical_value
 from .transport import quantile_pieces, sorted_coupling, wasserstein_1d
 from .distance import _check_options, kms_distance
 from .panel import (as_strata, check_resamples, data_generator, in_blocks, in_canonical_order, labelled_distances, permutation_pvalue, permutation_threshold, pooled_kernel, pooled_order, relabellings,
@@ -111,7 +111,7 @@ def _resampled_null(kernel, x, y, p, n_resamples, codes, rng, replace=False, dea
     z, n = np.vstack([x, y]), len(x)
     order = pooled_order(z, codes)
     z, first, codes = z[order], order < n, None if codes is None else codes[order]
-    check_resamples(n_resamples, len(z), 1, 8 if replace else 3)
+    check_resamples(n_resamples, z, 1, 8 if replace else 3)
     K = pooled_kernel(kernel, z, rng)
     if replace: rows = [np.vstack([np.flatnonzero(own), rng.integers(len(z), size=(n_resamples, own.sum()))]) for own in (first, ~first)]
     else: labels = tied_first(relabellings(first, n_resamples, rng, codes, deadline), z)
@@ -153,22 +153,36 @@ def feature_effects(f, x, y, max_rows=500):
 # %% ../nbs/07_testing.ipynb #83d57f58
 @dataclass(frozen=True, eq=False, repr=False)
 class KMSTestResult:
-    """Result of `kms_test`."""
-    statistic: float                  # "panel": combined evidence, see `kms_nb.panel`; else W_p of the projected samples
-    pvalue: float                     # (1 + number of resampled statistics at least as large) / (1 + n_resamples)
-    null_distribution: np.ndarray     # (n_resamples,) statistics for resampled labels
-    threshold: float                  # the statistic must exceed it for p <= alpha; infinite if n_resamples is too small
-    alpha: float                      # level
-    method: str                       # the method used, never "auto"
-    projector: Witness                # the witness, of norm one, larger on x on average over the rows it was fitted on
-    projected_x: np.ndarray           # its values at the rows of x (for "split" those kept from the fit) ...
-    projected_y: np.ndarray           # ... and of y
-    witness_kind: str                 # "kms", or for the panel the witness with the strongest evidence: "mean", "discriminant", "depth", "scale" or "covariance"
-    evidence: tuple                   # for the panel a `kms_nb.panel.Member` for each kernel and witness, strongest first; else empty
-    x: np.ndarray                     # the samples
+    """Result of `kms_test`; B is the number of resampled statistics, `n_resamples` unless it was cut short.
+
+    - statistic : float. "panel": combined evidence, see `kms_nb.panel`; "theory": the lower end of the KMS distance; else W_p of the projected samples.
+    - pvalue : float. (1 + number of resampled statistics at least as large) / (1 + B); "theory": the smallest level at which the bound of Theorem 3.1 rejects.
+    - null_distribution : array (B,). Statistics for resampled labels; empty for "theory".
+    - threshold : float. The statistic must exceed it for p <= alpha; infinite if n_resamples is too small.
+    - alpha : float. Level.
+    - method : str. The method used, never "auto".
+    - projector : Witness. The witness, of norm one, larger on x on average over the rows it was fitted on.
+    - projected_x, projected_y : arrays (n,), (m,). Its values at the rows of x and y (for "split" those kept from the fit).
+    - witness_kind : str. "kms", or for the panel the witness with the strongest evidence: "mean", "discriminant", "depth", "scale" or "covariance".
+    - evidence : tuple. For the panel a `kms_nb.panel.Member` for each kernel and witness, strongest first; else empty.
+    - x, y : arrays (n, d), (m, d). The samples.
+    - p : float. Order of the Wasserstein distance.
+    - message : str. Rows that were left out, what was cut short, and whether the resamples are too few to reject or all alike."""
+    statistic: float
+    pvalue: float
+    null_distribution: np.ndarray
+    threshold: float
+    alpha: float
+    method: str
+    projector: Witness
+    projected_x: np.ndarray
+    projected_y: np.ndarray
+    witness_kind: str
+    evidence: tuple
+    x: np.ndarray
     y: np.ndarray
-    p: float                          # order of the Wasserstein distance
-    message: str = ""                 # rows that were left out, and whether there are too few resamples to reject
+    p: float
+    message: str = ""
 
     @property
     def reject(self):
@@ -195,7 +209,7 @@ class KMSTestResult:
         return distance / sd if sd > 1e-12 * distance else (np.inf if distance > 0 else 0.0)
 
     def distance(self, **options):
-        "The certified interval of the KMS distance between x and y under the kernel of the witness, a `KMSResult`; options as in `kms_distance`."
+        "A method, as it computes: the certified interval of the KMS distance between x and y under the kernel of the witness, a `KMSResult`; options as in `kms_distance`."
         return kms_distance(self.x, self.y, **{"p": self.p, "kernel": self.kernel, **options})
 
     def top_points(self, k=5):
@@ -211,7 +225,7 @@ class KMSTestResult:
     def to_dict(self):
         "The numbers of the result as plain Python values, ready for JSON, which has no infinity: an infinite threshold or effect size is None. The samples and the witness are left out."
         plain = {name: getattr(self, name) for name in ("statistic", "pvalue", "threshold", "alpha", "reject", "method", "effect_size", "witness_kind", "p", "message")}
-        plain = {name: None if value == np.inf else value for name, value in plain.items()}
+        plain = {name: None if value == np.inf else float(value) if isinstance(value, np.floating) else value for name, value in plain.items()}
         return plain | {"kernel": repr(self.kernel), "null_distribution": self.null_distribution.tolist()}
 
     def plot(self, ax=None, kind=None, names=None):
@@ -219,6 +233,8 @@ class KMSTestResult:
         both samples: a curve, contours, or the two leading features) or "features" (`feature_effects`). names: of the features."""
         from kms_nb.plotting import plot_features, plot_null, plot_projections, plot_witness
         kind = kind or ("null" if len(self.null_distribution) else "projections")
+        if kind == "null" and not len(self.null_distribution): raise ValueError(f"`kind`='null' needs resamples, and the test {self.method!r} has none")
+        if kind in ("witness", "features") and isinstance(self.kernel, Precomputed): raise ValueError(f"`kind`={kind!r} needs the witness between the rows, where a precomputed kernel has no values")
         if kind == "null": return plot_null(self.null_distribution, self.statistic, self.threshold, ax=ax, label="combined evidence" if self.method == "panel" else "distance of the projected samples")
         if kind == "projections": return plot_projections(self.projected_x, self.projected_y, ax=ax)
         if kind == "witness": return plot_witness(self.projector, self.x, self.y, ax=ax, names=names)
@@ -236,7 +252,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     """Two-sample test of equal distributions by witness functions.
 
     - x, y : tables (n, d) and (m, d). Arrays, data frames or lists of numbers; at least two rows each.
-    - p : float. Order of the Wasserstein distance, at least 1; the panel uses it in `distance` and `effect_size` only.
+    - p : float. Order of the Wasserstein distance, at least 1; the panel uses it in `distance`, `effect_size` and `top_points` only.
     - kernel : kernel, str, sequence or None. As in `kms_distance`; None means the panel's own kernels, or a Gaussian of median bandwidth for the other methods. A sequence replaces the panel's own (from narrow to wide), or is chosen from on the first half by "split".
     - alpha : float. Level.
     - method : str. "panel", which "auto" chooses: many kernels and witnesses, nothing to tune. "split": KMS witness of one half, permutations of the other. "permutation": KMS by local search, for every relabelling. These three are valid at every sample size if labels are exchangeable. "bootstrap": the same with rows drawn from the pooled sample, valid for large samples only. "theory": the critical value of Theorem 3.1; no resampling.
@@ -250,11 +266,11 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     - progress : bool. Show a bar where there is something to wait for.
 
     Returns a `KMSTestResult`. Raises ValueError or TypeError that names the argument."""
-    _check_test(alpha, method, n_resamples, n_jobs)
+    _check_test(alpha, method, n_resamples, n_jobs, C)
     _check_options(p, "auto", .01, None, None, max_seconds)
     if max_seconds is not None: max_seconds = float(max_seconds)
     deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
-    method, p, alpha, n_resamples = "panel" if method == "auto" else method, float(p), float(alpha), int(n_resamples)
+    method, p, alpha, n_resamples = "panel" if method == "auto" else str(method), float(p), float(alpha), int(n_resamples)
     columns, raw = _columns(x) or _columns(y), _numeric_pair(x, y)
     codes = as_strata(strata, len(raw[0]), len(raw[1]))
     x, y, notes = _test_pair(*raw, nan_policy)
@@ -264,7 +280,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     kernel = _as_kernels(kernel, x, y, method)
     if p > 100 and method in ("permutation", "bootstrap"): raise ValueError(f"`p` must be at most 100 for `method`={method!r}, whose powers would leave the range of floats, got {p:g}")
     if codes is not None and method in ("bootstrap", "theory"): raise ValueError(f"`strata` can be used with 'panel', 'split' and 'permutation', not with `method`={method!r}")
-    seed, rng, own_x, own_y = rng, as_generator(rng), x, y
+    seed, rng, own_x, own_y = rng, as_generator(rng), frozen(x), frozen(y)
     if method == "theory": found = _theory_test(x, y, p, kernel, alpha, C, max_seconds=max_seconds, progress=progress)
     else:
         x, y, codes, swapped = in_canonical_order(x, y, codes)
@@ -284,11 +300,12 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
     return KMSTestResult(statistic, pvalue, null, threshold, alpha, method, replace(f, columns=columns), u, v, kind, evidence, own_x, own_y, p, "; ".join(notes))
 
 # %% ../nbs/07_testing.ipynb #018c663e
-def _check_test(alpha, method, n_resamples, n_jobs):
+def _check_test(alpha, method, n_resamples, n_jobs, C=1.0):
     "Raise ValueError for options that make no sense."
     if not isinstance(method, str) or method not in METHODS: raise ValueError(f"`method` must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
     as_level(alpha)
     for name, value in (("n_resamples", n_resamples), ("n_jobs", n_jobs)): at_least(value, name)
+    check_bound(C=C)
 
 def _test_pair(x, y, nan_policy):
     "Two samples of at least two rows, and notes on rows left out. Raises as `as_weighted_pair`."
@@ -339,7 +356,7 @@ def _theory_test(x, y, p, kernel, alpha, C, **options):
     "The test of Theorem 3.1 with the lower bound of the distance."
     fit = kms_distance(x, y, p=p, kernel=kernel, tol=.01, **options)            # refuses what is no kernel
     A = max(kernel.bound(x), kernel.bound(y)) if callable(getattr(kernel, "bound", None)) else float(np.sqrt(max(np.diag(kernel(z, z)).max() for z in (x, y))))
-    A, C = A or 1.0, float(C)                                                   # any bound of zero features will do
+    A = A or 1.0                                                                # any bound of zero features will do
     threshold = critical_value(len(x), len(y), alpha=alpha, p=p, A=A, C=C)
     return fit.lower, theory_pvalue(fit.lower, len(x), len(y), p=p, A=A, C=C), np.empty(0), threshold, fit.projector, None, "kms", (), _cut_short(fit)
 

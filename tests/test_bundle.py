@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kms_nb import Gaussian, Laplace, Linear, kms_distance, median_bandwidth
-from kms_nb.bundle import bundle
+from kms_nb.bundle import _Bundle, bundle
 from kms_nb.data import blob
 from kms_nb.local import ascend, polish
 from kms_nb.kernels import pooled_features
@@ -92,3 +92,25 @@ def test_small_hostile_problems_converge():
         if rng.random() < 0.5: phi, psi = np.round(phi), np.round(psi)
         res = bundle(Problem(phi, psi, rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(m))), p=rng.choice([1, 1.5, 2]), max_iter=150)
         assert res.converged and 0 <= res.value <= res.upper * (1 + 1e-14), seed            # the value is rounded too
+
+
+def test_a_widened_basis_is_orthonormal():
+    "A column that lies in the span of the others leaves a QR factorisation with one that may lie anywhere, and those after it may no longer be orthogonal to the basis."
+    rng = np.random.default_rng(0)
+    for r in (6, 9, 30):
+        for trial in range(20):
+            state, basis = _Bundle.__new__(_Bundle), np.linalg.qr(rng.normal(size=(r, 4)))[0]
+            state.E, state.e, state.S, state.model = basis, np.array([4.0, 3, 2, 1]), np.eye(4) / 4, 1
+            new = np.column_stack([basis @ rng.normal(size=4) + 1e-12 * rng.normal(size=r), basis[:, 0], rng.normal(size=(r, 2)), basis @ rng.normal(size=4)])
+            state.widen(new[:, rng.permutation(5)])
+            assert state.E.shape == (r, 6) and len(state.e) == len(state.S) == 6 and state.model is None
+            assert_allclose(state.E.T @ state.E, np.eye(6), atol=1e-12)
+            assert_allclose(np.trace(state.S), 1)
+
+
+def test_a_basis_of_all_directions_does_not_stall():
+    x = np.array([[-2.9416321533704473, -8.411674279503618, -2.9416321533704473], [-2.9416321533704473, -2.711572966322912, 0], [-2.9416321533704473, -8.298166385581176, 2.220446049250313e-16],
+                  [-9.265052265042065, -2.9416321533704473, 1], [3.497705164198777, 3.772936723395082, 0], [0, 0, -2.9416321533704473], [-2.9416321533704473, -8.411674279503618, -2.9416321533704473]])
+    for tol in (.01, 1e-3, 1e-4):
+        res = kms_distance(x, x[:6], p=1.7607543508502899, kernel=Gaussian(1.0), tol=tol)
+        assert res.converged and res.lower <= .3264 and res.upper >= .326346

@@ -374,7 +374,7 @@ def test_a_solver_that_stops_early_says_so(run, ab):
 
 
 def test_what_would_not_fit_into_memory(run, ab, monkeypatch):
-    monkeypatch.setattr(kernels, "MEMORY_LIMIT", 5000)
+    monkeypatch.setattr(kernels, "MEMORY_LIMIT", 7000)
     refused(run("distance", "a.csv", "b.csv", "--method", "bundle", "--kernel", "linear"), "GB: use --method local, or subsample a.csv and b.csv\n")
     refused(run("distance", "a.csv", "b.csv"), "the Gram matrix of 35 distinct rows needs about", "GB: subsample a.csv and b.csv\n")
 

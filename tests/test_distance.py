@@ -1,6 +1,8 @@
 "Values worked out independently, the certificate, memory, and the faults that users of such libraries report."
 import subprocess
 import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -218,7 +220,7 @@ def test_marginals_that_are_off_raise_the_bound(p):
 @pytest.mark.parametrize("p", [1, 1.5, 2])
 def test_what_few_features_leave_out_for_rows_in_common(p):
     "One coupling that moves few rows proves less to be left out for p = 2 only: for other orders the bound comes from a mixture of tangents."
-    kernel, n_features = Gaussian(.3), 3
+    kernel, n_features = lambda x, y: Gaussian(.3)(x, y), 3              # a function: for `Gaussian` itself the diameter is a bound too
     x, y = np.vstack([X, Y[:6]]), np.vstack([X, Y[6:]])
     F = pooled_features(kernel, x, y, n_features=n_features, rng=np.random.default_rng(0))
     problem, scale = _scaled_problem(F, np.full(18, 1 / 18), np.full(18, 1 / 18), p)
@@ -323,3 +325,31 @@ def test_one_row_against_itself(size, p):
     x = np.array([[0, size]])
     r = kms_distance(x, x, kernel=Linear(), p=p)
     assert r.lower == 0 and r.upper <= 1e-13 * size
+
+
+@pytest.mark.parametrize("method", ["bundle", "cvxpy"])
+def test_threads_keep_the_warnings_of_the_program(method):
+    "`warnings.catch_warnings` in two threads at once can leave everything silent for good."
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 2)), rng.normal(size=(15, 2)) + .5
+    kms_distance(x, y, kernel=Gaussian(.5), method=method)
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(4) as pool: found = list(pool.map(lambda _: kms_distance(x, y, kernel=Gaussian(.5), method=method, tol=1e-4).upper, range(8)))
+    assert warnings.filters == before and len(set(found)) == 1
+
+
+def test_no_bound_beyond_the_diameter():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(350, 5)), rng.normal(size=(380, 5)) + .3
+    for kernel in (Gaussian(.3), Laplace(.1)):
+        for p in (1, 2, 5):
+            res = kms_distance(x, y, p=p, kernel=kernel, n_features=40, max_iter=2)
+            assert res.lower <= res.upper <= np.sqrt(2) * (1 + 1e-15)
+
+
+def test_no_rank_from_the_relaxation_of_order_two_for_higher_orders():
+    x, y = blob(12, 2, rng=3)
+    for p in (2.5, 3, 8):
+        res = kms_distance(x, y, p=p, kernel=Gaussian(.5))
+        assert res.rank == 1 and res.relaxation == res.lower and res.factor.shape[1] == 1
+    assert kms_distance(x, y, kernel=Gaussian(.5)).rank > 1

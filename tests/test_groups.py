@@ -9,6 +9,7 @@ from scipy import stats
 from kms_nb import Gaussian, Laplace, Linear, compare_groups, detect_change, median_bandwidth
 from kms_nb import groups as module
 from kms_nb.groups import Monitor, adjusted_pvalues
+from kms_nb.panel import pooled_kernel
 
 
 def test_holm_rejects_no_true_hypothesis_too_often():
@@ -224,3 +225,37 @@ def test_units_that_leave_the_range_of_floats_are_the_references():
     second = reference.copy()
     second[np.random.default_rng(0).permutation(200)[150]] = 1e155  # a row of the second half
     with pytest.raises(ValueError, match="`reference`"): Monitor(second, kernels=["linear"], rng=0)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "gaussian", lambda a, b: (a - 1e6) @ (b - 1e6).T])
+def test_the_origin_does_not_matter(kernel):
+    "The dot-product kernel's features are of centred rows: those of the stream were not."
+    rng = np.random.default_rng(0)
+    reference, stream = rng.normal(size=(400, 2)), np.vstack([rng.normal(size=(100, 2)), rng.normal(size=(100, 2)) - 5])
+    options = dict(window=20, n_streams=49, rng=0)
+    found = [detect_change(stream + mu, reference + mu, kernels=[kernel], **options) for mu in ((0, 10, 1e6) if isinstance(kernel, str) else (1e6,))]
+    assert all(101 <= c.alarm <= 105 for c in found)
+    for c in found: assert_allclose(c.statistic, found[0].statistic, rtol=1e-6)
+
+
+def test_windows_by_the_dot_product_are_differences_of_means():
+    rng = np.random.default_rng(0)
+    first, stream = rng.normal(7, 1, size=(60, 3)), rng.normal(7, 2, size=(30, 3))
+    member = module._Windows(pooled_kernel(Linear(), first, rng), 10)
+    ours = member.statistics(*member.features(stream))[0] * member.kernel.unit
+    assert_allclose(ours, [np.linalg.norm(stream[t:t + 10].mean(0) - first.mean(0)) for t in range(21)], rtol=1e-8)
+
+
+@pytest.mark.parametrize("kernels", [["linear"], [lambda a, b: np.zeros((len(a), len(b)))]])
+def test_a_kernel_that_sees_nothing(kernels):
+    with pytest.raises(ValueError, match="`reference` has too little variation"): Monitor(np.ones((100, 2)), kernels=kernels, n_streams=19)
+    halves = np.vstack([np.ones((50, 2)), np.random.default_rng(0).normal(size=(50, 2))])
+    assert Monitor(halves, kernels=[*kernels, "gaussian"], block=2, window=10, n_streams=19, rng=0)(halves[-20:]).threshold > 0
+
+
+def test_groups_share_one_copy_of_the_reference():
+    rng = np.random.default_rng(0)
+    reference = rng.normal(size=(30, 2))
+    a, b = compare_groups({1: rng.normal(size=(20, 2)), 2: rng.normal(size=(20, 2))}, reference, n_resamples=19, rng=0).tests
+    assert a.y is b.y or np.shares_memory(a.y, b.y)
+    assert not np.shares_memory(a.y, reference) and (a.y == reference).all()

@@ -330,3 +330,15 @@ def test_columns_that_are_no_numbers_are_named(data, column):
     X, y = data
     frame = pd.DataFrame(X).assign(odd=column).rename(columns=str)
     with pytest.raises(TypeError, match="`X` must be numeric; column 'odd'"): KMSProjector().fit(frame, y)
+
+
+@pytest.mark.parametrize("bad", [lambda X, y: (X[:, :2], np.arange(60) % 3), lambda X, y: (X[:, :2], y[:-1]), lambda X, y: (X * np.nan, y)])
+def test_a_fit_that_fails_keeps_the_one_before(bad):
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    fitted = KMSProjector(kernel=Gaussian(1.0)).fit(X, y)
+    before = fitted.transform(X)
+    with pytest.raises(ValueError): fitted.fit(*bad(X, y))
+    assert (fitted.transform(X) == before).all() and fitted.n_features_in_ == 3 and fitted.classes_.tolist() == [0, 1]
+    fresh = KMSProjector(p=.5)
+    with pytest.raises(ValueError, match="`p`"): fresh.fit(X, y)
+    with pytest.raises(NotFittedError): fresh.transform(X)

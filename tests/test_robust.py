@@ -572,12 +572,45 @@ def test_clarabel_that_returns_nothing_usable(monkeypatch, solution):
     assert "master problem failed: NumericalError" in res.message
 
 
+class PanicException(BaseException):
+    "What Clarabel raises when it fails inside: as in pyo3, no Exception."
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_clarabel_that_panics(monkeypatch, always):
+    import clarabel
+    Real = clarabel.DefaultSolver
+    class Failed:
+        def __init__(self, *args): self.real, self.fails = Real(*args), always or not args[-1].equilibrate_enable
+        def solve(self):
+            if self.fails: raise PanicException("Eigval error: Eigen(1)")
+            return self.real.solve()
+    monkeypatch.setattr(clarabel, "DefaultSolver", Failed)
+    res = kms_distance(X, Y, kernel=Gaussian(0.3), tol=1e-9 if always else 1e-3)
+    if always: still_valid(res, TRUTH[2])
+    else: assert res.converged and res.lower <= TRUTH[2].upper and TRUTH[2].lower <= res.upper
+    assert ("master problem failed: Eigval error" in res.message) == always == (not res.converged)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6])
+def test_the_master_problem_of_any_size(size):
+    "With the quadratic term far larger than the rest Clarabel fails without its own scaling, by a panic at times."
+    rng = np.random.default_rng(0)
+    B, G = rng.normal(size=(29, 6, 6)), rng.normal(size=(29, 3)) + 2
+    A, H = np.einsum("kij,klj->kil", B, B) / 6, size * G @ G.T
+    w, S, t = bundle.master(A, H, -H @ np.eye(29)[0])
+    assert abs(w.sum() - 1) < 1e-9 and abs(np.trace(S) - 1) < 1e-6
+    value = lambda w: np.linalg.eigvalsh(np.tensordot(w, A, 1))[-1] + (w - np.eye(29)[0]) @ H @ (w - np.eye(29)[0]) / 2
+    assert all(value(w) <= value(v) + 1e-4 + 1e-7 * size for v in (*np.eye(29), *rng.dirichlet(np.ones(29), 200)))
+
+
 def test_cvxpy_that_fails(monkeypatch):
     import cvxpy as cp
     truth = kms_distance(X, Y)
-    def fail(*args, **kwargs): raise cp.error.SolverError("no")
-    monkeypatch.setattr(cp.Problem, "solve", fail)
-    still_valid(kms_distance(X, Y, method="cvxpy"), truth)
+    for error in (cp.error.SolverError("no"), PanicException("no")):
+        def fail(*args, **kwargs): raise error
+        monkeypatch.setattr(cp.Problem, "solve", fail)
+        still_valid(kms_distance(X, Y, method="cvxpy"), truth)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from kms_nb import Gaussian, Laplace, Linear, kms_distance, kms_test, median_bandwidth, testing
+from kms_nb import Gaussian, Laplace, Linear, Precomputed, kms_distance, kms_test, median_bandwidth, testing
 from kms_nb.bounds import critical_value
 from kms_nb.data import blob
-from kms_nb.panel import STATISTICS, permutation_pvalue, pooled_kernel
+from kms_nb.panel import STATISTICS, as_strata, permutation_pvalue, pooled_kernel
 from kms_nb.testing import METHODS, feature_effects, permutation_null, project_pooled, resampled_distances, select_kernel, split_halves, split_strata
 from kms_nb.transport import wasserstein_1d
 
@@ -436,3 +436,62 @@ def test_a_kernel_that_tells_no_rows_apart_is_reported(method):
     blind, seeing = (kms_test(x, x + 3, kernel=Gaussian(s), method=method, n_resamples=99, rng=0) for s in (1e9, 10.0))
     assert blind.pvalue == 1 and "every resample gave the same statistic" in blind.message
     assert seeing.pvalue == 0.01 and seeing.message == ""
+
+
+@pytest.mark.parametrize("a, b, c", [("a", "b", "c"), (1, 2, 3), (2**63 + 1, 2**63 + 2, -1), (2**53, 2**53 + 1, .5), (1, "1", "c"), ("a", "a\0", "c"), ("a", b"a", 1)])
+def test_different_strata_stay_different(a, b, c):
+    "An array of a mixed list makes floats or strings of its entries, and so equal ones."
+    sx, sy = [a] * 20 + [b] * 5 + [c], [a] * 5 + [b] * 20 + [c]
+    codes = as_strata((sx, tuple(sy)), 26, 26)
+    assert len(set(codes)) == 3 and [len(set(codes[k] for k in range(52) if (sx + sy)[k] == s)) for s in (a, b, c)] == [1, 1, 1]
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(26, 1)) + 5.0 * np.array([[s == b] for s in strata]) for strata in (sx, sy))
+    assert run(x, y, strata=(sx, sy)).pvalue > .05 and run(x, y).pvalue < .05
+
+
+def test_equal_strata_stay_equal():
+    for pair in (([1, "a"], [1.0, "a"]), (np.array([1, 2]), [1.0, 2]), ([1] * 2, [1, "a"]), ([np.str_("a"), 1], ["a", 1]), (pd.Series(["a", "b"]), ["a", "b"]), ([True, 2], [1, 2]), ([np.float32(.5), 1], pd.Series([.5, 1]))):
+        codes = as_strata(pair, 2, 2)
+        assert codes[0] == codes[2]
+    for bad in ([np.float32("nan"), 1], [float("nan"), 1], [None, 1], [pd.NA, 1]):
+        with pytest.raises(ValueError, match="`strata` has missing values"): as_strata((bad, [1, 1]), 2, 2)
+    for bad in ([[1], [1]], [1j, 2], {1, 2}, "ab", [1, 2, 3]):
+        with pytest.raises(ValueError, match="`strata` must"): as_strata((bad, [1, 1]), 2, 2)
+
+
+def test_results_do_not_change_with_the_data():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) * 2
+    t = run(x, y); before = t.x.copy(), t.distance().lower, t.top_points(3)[0].tolist()
+    x += 100
+    assert (t.x == before[0]).all() and (t.distance().lower, t.top_points(3)[0].tolist()) == before[1:]
+    with pytest.raises(ValueError): t.x[0] = 0
+    gram = G(y, y)
+    f = kms_distance(np.arange(10)[:, None], np.arange(10, 20)[:, None], kernel=Precomputed(gram)).projector
+    values = f(np.arange(10)[:, None]); gram *= 4
+    assert (f(np.arange(10)[:, None]) == values).all()
+
+
+@pytest.mark.parametrize("options", [dict(C="a"), dict(C=None), dict(C=[1]), dict(C=True), dict(C=.5, method="theory"), dict(C=10**400)])
+def test_the_constant_is_named(options):
+    with pytest.raises((TypeError, ValueError), match="^`C` must"): kms_test(X, Y, **options)
+
+
+def test_numbers_too_large_for_floats_are_named():
+    huge = 10**400
+    for name, call in {"p": lambda: kms_distance(X, Y, p=huge), "max_seconds": lambda: kms_distance(X, Y, max_seconds=huge), "bandwidth": lambda: Gaussian(huge), "n_resamples": lambda: kms_test(X, Y, n_resamples=huge),
+                       "max_points": lambda: median_bandwidth(X, max_points=1), "alpha": lambda: kms_test(X, Y, alpha=huge)}.items():
+        with pytest.raises(ValueError, match=f"^`{name}` must"): call()
+    assert kms_distance(X, Y, max_seconds=np.inf).converged
+
+
+def test_pictures_that_cannot_be_say_so():
+    with pytest.raises(ValueError, match="`kind`='null' needs resamples"): run(method="theory").plot(kind="null")
+    t = kms_test(np.arange(10)[:, None], np.arange(10, 20)[:, None], kernel=Precomputed(G(np.vstack([X[:10], Y[:10]]), np.vstack([X[:10], Y[:10]]))), method="split", n_resamples=9, rng=0)
+    for kind in ("witness", "features"):
+        with pytest.raises(ValueError, match=f"`kind`='{kind}' needs the witness between the rows"): t.plot(kind=kind)
+
+
+def test_a_dict_of_plain_values():
+    plain = run(method=np.str_("split")).to_dict()
+    assert {type(v) for v in plain.values()} <= {float, bool, str, list, type(None)} | {int}
