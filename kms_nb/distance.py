@@ -184,11 +184,11 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
 
     - x, y : tables (n, d) and (m, d). Arrays, data frames or lists of numbers; or dask arrays, larger than memory (`kms_nb.chunks.chunked_distance`).
     - p : float. Order of the Wasserstein distance, at least 1; above 2 the upper bound is a crude one.
-    - kernel : kernel, str or None. `Gaussian`, `Laplace`, `Linear` or any function of two samples that returns their Gram matrix; "gaussian" (the same as None), "laplace" and "linear" take the median bandwidth.
+    - kernel : kernel, str or None. `Gaussian`, `Laplace`, `Linear`, `RandomFourier`, `Precomputed` or any function of two samples that returns their Gram matrix; "gaussian" (the same as None), "laplace" and "linear" take the median bandwidth.
     - x_weights, y_weights : sequences (n,) and (m,). Not negative, divided by their sum; None means equal.
     - method : str. "bundle": exact transport, the default up to 4 million pairs. "local": sorting, and a bound by cells (`kms_nb.cells`), the default beyond; the interval may stay wide. "mirror": mirror ascent, p = 2. "cvxpy": interior point, p = 2, small samples. "exact": branch and bound, p = 2, small samples; the interval closes around the distance itself, given time.
     - tol : float. Relative gap of the relaxation, in p-th powers, at which the solver stops; with "exact" that of the whole interval.
-    - max_iter : int or None. Iterations of the solver (with "exact": cones, without limit if None).
+    - max_iter : int or None. Iterations of the solver; None means 300 for "bundle", 60 for "local", 500 for "mirror", and as many cones as it takes for "exact".
     - max_seconds : float or None. Time after which nothing more is begun that could be left out: the features, one iteration and the proof of its bound are always done. ("cvxpy" ignores both.)
     - n_features : int or None. Nystroem features; None means an exact factor up to 10 000 rows and 500 features beyond. Ignored for `Linear`, whose features are the data.
     - reduce_rank : bool. Lower the rank of `factor` without loss of value (`kms_nb.rank.reduce_rank`; p = 2).

@@ -83,7 +83,7 @@ def compare_groups(groups, reference, *, correction="holm", alpha=0.05, rng=None
     - reference : table (m, d).
     - correction : "holm" or "fdr". See `adjusted_pvalues`.
     - alpha : float in (0, 1). Level of all tests together.
-    - rng : None, int or numpy Generator.
+    - rng : None, int or numpy Generator. The same integer gives the same result; None a new one each time.
     - max_seconds : float or None. Limit of time for all groups, of which each gets an equal share of what is left; what no test can leave out (features, the first resamples) comes on top.
     - options : those of `kms_test`. With "holm" and B resamples no adjusted p-value can be below G / (B + 1).
 
@@ -260,7 +260,7 @@ def detect_change(stream, reference, **options):
 
     - stream : table (T, d). In the order of time.
     - reference : table (N, d). Rows without change.
-    - options : those of `Monitor`. Its horizon is the length of the stream unless given.
+    - options : those of `kms_nb.groups.Monitor`: window=50, alpha=0.05, kernels=None, n_streams=200, block=1, rng=None, and horizon, which is the length of the stream unless given.
 
     Raises `ValueError` or `TypeError` that names the argument."""
     T, window = len(as_sample(stream, "stream")), at_least(options.get("window", 50), "window", 2)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NAMES', 'NYSTROEM_TOL', 'SINGLE', 'MEMORY_LIMIT', 'Gaussian', 'Laplace', 'Linear', 'RandomFourier', 'Precomputed',
            'row_distances', 'median_bandwidth', 'as_kernel', 'Witness', 'Features', 'gram_matrix', 'pivoted_cholesky',
-           'PooledFeatures', 'distinct_rows', 'check_memory', 'pooled_features']
+           'PooledFeatures', 'linear_size', 'distinct_rows', 'check_memory', 'pooled_features']
 
 # %% ../nbs/00_kernels.ipynb #7ccced7c
 import numbers
@@ -46,7 +46,9 @@ def _scaled_distances(x, y, s, metric):
 class Gaussian:
     """Gaussian kernel exp(-|x-y|^2 / (2 bandwidth^2)), with the Euclidean norm.
 
-    - bandwidth : positive float. The standard deviation of the bell, in the units of the data; see `median_bandwidth`."""
+    - bandwidth : positive float. The standard deviation of the bell, in the units of the data; see `median_bandwidth`.
+
+    Raises `ValueError` for a bandwidth that is not finite or less than 1e-300; a call raises as `as_sample` does."""
     bandwidth: float
 
     def __post_init__(self): object.__setattr__(self, "bandwidth", _bandwidth(self.bandwidth))
@@ -65,7 +67,9 @@ class Gaussian:
 class Laplace:
     """Exponential kernel exp(-|x-y| / bandwidth), with the Euclidean norm.
 
-    - bandwidth : positive float. The distance over which the kernel falls by the factor e, in the units of the data; see `median_bandwidth`."""
+    - bandwidth : positive float. The distance over which the kernel falls by the factor e, in the units of the data; see `median_bandwidth`.
+
+    Raises `ValueError` for a bandwidth that is not finite or less than 1e-300; a call raises as `as_sample` does."""
     bandwidth: float
 
     def __post_init__(self): object.__setattr__(self, "bandwidth", _bandwidth(self.bandwidth))
@@ -104,6 +108,7 @@ class RandomFourier:
     - n_frequencies : int. Number of vectors w.
     - seed : int. Of the generator that draws them.
 
+    Raises `ValueError` for a bandwidth that is not finite or less than 1e-300, options that are no whole numbers, and rows too large for their cosines.
     Source: Rahimi and Recht (2007); the error for a pair of points is of order n_frequencies^(-1/2)."""
     bandwidth: float
     n_frequencies: int = 250
@@ -181,9 +186,9 @@ def median_bandwidth(x, y=None, *, max_points=4000):
     """Median of the pairwise Euclidean distances of the pooled sample, a float in the units of the data.
 
     - x, y : tables (n, d), (m, d). y=None means x alone.
-    - max_points : int. At most about so many rows are used, evenly spaced in lexicographic order.
+    - max_points : int. At most about so many rows are used, at least 2, evenly spaced in lexicographic order.
 
-    Always positive: the median of the positive distances if most are 0, and 1 if all points are equal. Weights play no part.
+    Always positive: the median of the positive distances if most are 0, and 1 if all points are equal. Weights play no part. Raises as `as_sample`.
     Source: the median heuristic of Gretton et al. (2012)."""
     max_points = at_least(max_points, "max_points", 2)
     z = as_sample(x, "x") if y is None else np.vstack(as_pair(x, y))
@@ -231,7 +236,9 @@ class Witness:
     - kernel : callable. The kernel k.
     - points : array (r, d). Where the kernels are centred.
     - coef : array (r,). Their coefficients.
-    - columns : list or None. Names of the columns of the data frame `x` it was fitted on."""
+    - columns : list or None. Names of the columns of the data frame `x` it was fitted on.
+
+    A call raises `ValueError` for other columns than those of `points`, in number or name, and as `as_sample` does."""
     kernel: object
     points: np.ndarray
     coef: np.ndarray
@@ -333,10 +340,15 @@ class PooledFeatures:
     hidden: float = 0.0
 
 # %% ../nbs/00_kernels.ipynb #ca2d5cf6
+def linear_size(*samples):
+    "The largest size of a value in samples; ValueError beyond 1e302, where sums of products with unit vectors may leave the range of floats."
+    largest = max(np.abs(z).max() for z in samples)
+    if largest > 1e302: raise ValueError("`x` or `y` has values beyond 1e302 in size, too large for the dot-product kernel")
+    return largest
+
 def _linear_features(z):
     "Feature map, centred features (N, r) and lengths of the residuals (N,) of the dot-product kernel on z (N, d)."
-    largest = np.abs(z).max()
-    if largest > 1e302: raise ValueError("`x` or `y` has values beyond 1e302 in size, too large for the dot-product kernel")
+    largest = linear_size(z)
     z = z - z.mean(0)
     scale = np.abs(z).max() or 1.0
     s, B = np.linalg.svd(z / scale, full_matrices=False)[1:]

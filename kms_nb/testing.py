@@ -13,7 +13,7 @@ from functools import partial
 import time
 import numpy as np
 from .samples import _columns, _numeric_pair, as_generator, as_level, as_pair, as_weighted_pair, at_least, frozen
-from .kernels import Precomputed, Witness, as_kernel
+from .kernels import Linear, Precomputed, Witness, as_kernel, linear_size
 from .bounds import _check as check_bound, critical_value
 from .transport import quantile_pieces, sorted_coupling, wasserstein_1d
 from .distance import _check_options, kms_distance
@@ -332,6 +332,7 @@ def _panel_test(x, y, p, kernel, n_resamples, codes, rng, max_seconds, deadline,
 
 def _split_test(x, y, p, kernel, n_resamples, codes, rng, max_seconds, deadline, progress):
     "Witness on one half, permutations on the other."
+    if any(isinstance(k, Linear) for k in (kernel if isinstance(kernel, tuple) else (kernel,))): linear_size(x, y)           # also of rows kept from the fit
     if codes is None: x_fit, y_fit, x_test, y_test = split_halves(x, y, rng)
     else:
         i, j = split_strata(codes[:len(x)], codes[len(x):], rng)

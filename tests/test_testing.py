@@ -495,3 +495,13 @@ def test_pictures_that_cannot_be_say_so():
 def test_a_dict_of_plain_values():
     plain = run(method=np.str_("split")).to_dict()
     assert {type(v) for v in plain.values()} <= {float, bool, str, list, type(None)} | {int}
+
+
+def test_rows_too_large_for_the_dot_product_in_either_half():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(6, 2)), rng.normal(size=(6, 2))
+    x[4, 1] = 1.7e308
+    for seed in range(6):
+        for kernel in (Linear(), "linear", (Linear(), Gaussian(1.0))):
+            with pytest.raises(ValueError, match="values beyond 1e302"): kms_test(x, y, method="split", kernel=kernel, n_resamples=9, rng=seed)
+        assert 0 < kms_test(x, y, method="split", kernel="gaussian", n_resamples=9, rng=seed).pvalue <= 1
