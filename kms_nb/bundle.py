@@ -264,9 +264,17 @@ class _Bundle:
             if E.shape[1] == most: break
             for _ in range(2): y = y - E @ (E.T @ y)
             if np.linalg.norm(y) > 1e-6: E = np.column_stack([E, y / np.linalg.norm(y)])
+        if E.shape[1] == q < most and np.abs(missed := self.missed()).max() > 0: E = np.column_stack([E, missed])
         self.E, self.e, more = E, np.append(self.e[:q], np.repeat(self.e[-1], E.shape[1] - q)), E.shape[1] - q
         S = np.pad(self.S[:q, :q], (0, more))
         self.S, self.model = S / np.trace(S) if np.trace(S) > 1e-12 else np.diag(np.arange(len(S)) == 0).astype(float), None
+
+    def missed(self):
+        "The direction (r,) outside of the basis in which a cut pushes its leading eigenvectors most; zero if there is none."
+        G = self.model[2].reshape(-1, len(self.E))
+        y = G[np.argmax(np.einsum("ij,ij->i", G, G))]
+        for _ in range(2): y = y / (np.linalg.norm(y) or 1.0); y = y - self.E @ (self.E.T @ y)
+        return y / np.linalg.norm(y) if np.linalg.norm(y) > 1e-6 else np.zeros(len(y))
 
     def propose(self):
         "Solve the master around the centre: weights, multiplier in coordinates of E, and the bound that the model promises."

@@ -439,7 +439,8 @@ def _check_features(kernel, N, d, n_features):
     rows, r = 24 * N * (d + 2), n_features                       # the rows themselves, to find the distinct ones
     if isinstance(kernel, Linear): return check_memory(44 * N * d + rows, f"the factor of {N} rows with {d} columns", "use fewer columns, or subsample `x` and `y`")
     if r is None or r >= N: return check_memory(24 * N ** 2 + rows, f"the Gram matrix of {N} distinct rows", "set `n_features`, or subsample `x` and `y`")
-    check_memory(max(24 * r ** 2, (4 if N > SINGLE else 8) * N * r + 8 * r ** 2 + 24_000 * r) + rows, f"the table of {r} features of {N} rows", "set a smaller `n_features`, or subsample `x` and `y`")
+    table = max(24 * r ** 2, (4 if N > SINGLE else 8) * N * r + 8 * r ** 2 + 24_000 * r)
+    check_memory(max(rows, table + 8 * N * d), f"the table of {r} features of {N} rows", "set a smaller `n_features`, or subsample `x` and `y`")
 
 def pooled_features(kernel, x, y, *, n_features=None, rng=None):
     """Features of two samples under a kernel: `PooledFeatures`.

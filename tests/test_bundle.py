@@ -114,3 +114,13 @@ def test_a_basis_of_all_directions_does_not_stall():
     for tol in (.01, 1e-3, 1e-4):
         res = kms_distance(x, x[:6], p=1.7607543508502899, kernel=Gaussian(1.0), tol=tol)
         assert res.converged and res.lower <= .3264 and res.upper >= .326346
+
+
+def test_a_basis_that_lacks_what_the_cuts_see_does_not_stall():
+    "The leading eigenvectors of the mixture may all lie in the basis while other cuts have their largest moments outside of it: tangents of order one where features do not move."
+    x, y = np.array([[-1.0], [-2]]), np.array([[1.0], [-1], [2], [-2]])
+    for p in (1, 1.01, 1.2):
+        for tol in (.01, 1e-3, 1e-5):
+            res = kms_distance(x, y, p=p, kernel=Gaussian(.3), tol=tol)
+            assert res.converged
+            if p == 1: assert_allclose([res.lower, res.upper], .500966, rtol=1e-4 + tol)

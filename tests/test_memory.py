@@ -28,7 +28,7 @@ def peak_and_estimate(monkeypatch, run):
 
 @pytest.mark.parametrize("kernel, N, d, n_features", [
     (Gaussian(3.0), 1500, 10, None), (Laplace(3.0), 1500, 10, None), (rbf_kernel, 1500, 10, None), (Gaussian(30.0), 800, 1000, None), (Linear(), 30_000, 10, None), (Linear(), 4000, 200, None),
-    (Linear(), 200, 4000, None), (Gaussian(3.0), 10_000, 10, 300), (Gaussian(3.0), 55_000, 10, 100), (Gaussian(3.0), 2000, 10, 1000)])
+    (Linear(), 200, 4000, None), (Gaussian(3.0), 10_000, 10, 300), (Gaussian(3.0), 55_000, 10, 100), (Gaussian(10.0), 30_000, 100, 20), (Gaussian(3.0), 2000, 10, 1000)])
 def test_features_need_what_was_estimated(monkeypatch, kernel, N, d, n_features):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, N // 2, d))
