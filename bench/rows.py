@@ -1,5 +1,6 @@
 "Rows in CSV files and interrupts, for commands that keep what they have measured. The standard library only, see `bench_solvers.py`."
 import csv
+import os
 
 
 def read_rows(path):
@@ -13,7 +14,7 @@ def read_rows(path):
 def write_rows(path, columns, rows):
     "Write rows (dicts) to a CSV file in one step: a reader, or an interrupt, sees the old file or the new one."
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".part")
+    new = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with new.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, columns, lineterminator="\n")

@@ -9,13 +9,12 @@ __all__ = ['BASELINES', 'Entropic', 'alternate', 'bcd', 'labellings', 'share_as_
 
 # %% ../nbs/08_baselines.ipynb #1be87926
 from dataclasses import dataclass
-import numbers
 import numpy as np
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
-from .samples import as_generator, as_level, as_pair, at_least
+from .samples import as_generator, as_level, as_pair, as_real, at_least
 from .kernels import Gaussian, Linear, as_kernel, median_bandwidth, pooled_features
 from .mirror import Bounds, Relaxation, certified_upper, relative_gap
 from .local import displacements, monotone_pieces
@@ -66,7 +65,7 @@ def bcd(x, y, *, kernel=None, regularization=None, step=0.5, max_iter=200, tol=1
     meaning, a proved gap of at most 1e-3, and is almost never reached; `message` says whether the iterates came to rest. Source: Wang, Gao and Xie (2022), @eq-blocks."""
     for name, value in (("regularization", regularization), ("step", step), ("tol", tol)):
         if name == "regularization" and value is None: continue
-        if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 < value < np.inf: raise ValueError(f"`{name}` must be a positive finite number, got {value!r}")
+        as_real(value, name, lambda v: 0 < v < np.inf, "be a positive finite number")
     at_least(max_iter, "max_iter")
     x, y = as_pair(x, y)
     rng, kernel = as_generator(rng, default=0), as_kernel(kernel, x, y)

@@ -8,29 +8,15 @@ __all__ = ['expected_one_sample', 'one_sample_bound', 'critical_value', 'mcdiarm
 
 # %% ../nbs/01_bounds.ipynb #16ff1111
 import math
-from numbers import Integral, Real
+import numpy as np
+from .samples import as_level, as_real, at_least
 
 # %% ../nbs/01_bounds.ipynb #1a3618d8
-def _check_size(name, value):
-    "An integer of at least 1."
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"`{name}` must be an integer, got {value!r}")
-    if value < 1: raise ValueError(f"`{name}` must be at least 1, got {value}")
-
-
-def _check_real(name, value, ok, what):
-    "A finite real number for which `ok` holds; `what` says it in words."
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"`{name}` must be a number, got {value!r}")
-    huge = isinstance(value, int) and abs(value) > 1e308                # beyond the range of floats
-    if huge or not (math.isfinite(value) and ok(value)): raise ValueError(f"`{name}` must {what}, got {value}")
-
-
 def _check(*, alpha=0.5, p=1, A=1, C=1):
-    _check_real("alpha", alpha, lambda v: 0 < v < 1, "lie in (0, 1)")
-    _check_real("p", p, lambda v: v >= 1, "be finite and at least 1")
-    _check_real("A", A, lambda v: v > 0, "be finite and positive")
-    _check_real("C", C, lambda v: v >= 1, "be finite and at least 1")
+    as_level(alpha)
+    as_real(p, "p", lambda v: 1 <= v < np.inf, "be finite and at least 1")
+    as_real(A, "A", lambda v: 0 < v < np.inf, "be finite and positive")
+    as_real(C, "C", lambda v: 1 <= v < np.inf, "be finite and at least 1")
 
 # %% ../nbs/01_bounds.ipynb #73e56752
 def expected_one_sample(n, *, p=2, A=1.0, C=1.0):
@@ -38,8 +24,8 @@ def expected_one_sample(n, *, p=2, A=1.0, C=1.0):
 
     `A` bounds sqrt(K(x, x)) on the support. `C` is the universal constant of Boedihardjo's theorem, whose value is not
     known: `C=1` is optimistic. Proposition 9.3 (I) of Wang, Boedihardjo and Xie, with the constant 2^(1 - 1/p) of its proof.
-    Raises TypeError or ValueError for an argument outside its range."""
-    _check_size("n", n); _check(p=p, A=A, C=C)
+    Raises ValueError for an argument outside its range."""
+    at_least(n, "n"); _check(p=p, A=A, C=C)
     return 2 ** (1 - 1 / p) * A * C ** (1 / p) * n ** (-1 / (2 * p))
 
 # %% ../nbs/01_bounds.ipynb #d4514d69
@@ -47,7 +33,7 @@ def one_sample_bound(n, *, alpha=0.05, p=2, A=1.0, C=1.0):
     """Bound on KMS_p between a law and `n` draws from it that holds with probability at least 1 - `alpha`.
 
     Arguments as in `expected_one_sample`. Proposition 9.3 (II) of Wang, Boedihardjo and Xie."""
-    _check_size("n", n); _check(alpha=alpha, p=p, A=A, C=C)
+    at_least(n, "n"); _check(alpha=alpha, p=p, A=A, C=C)
     return 2 ** (1 - 1 / p) * A * (C + 4 * math.sqrt(math.log(1 / alpha))) ** (1 / p) * n ** (-1 / (2 * p))
 
 # %% ../nbs/01_bounds.ipynb #5a648fe3
@@ -57,9 +43,9 @@ def critical_value(n, m=None, *, alpha=0.05, p=2, A=1.0, C=1.0):
     For equal sizes it is Delta(n, alpha) of Theorem 3.1 (Wang, Boedihardjo and Xie); for sizes `n` and `m` it is
     2A (C + 4 sqrt(log(2/alpha)))^(1/p) (n^(-1/2p) + m^(-1/2p)), their section 7 with log(2/alpha) for log(1/alpha).
     `A` bounds sqrt(K(x, x)) on the support, `C` >= 1 is a universal constant that is not known: `C=1` is optimistic.
-    Raises TypeError or ValueError for an argument outside its range."""
+    Raises ValueError for an argument outside its range."""
     m = n if m is None else m
-    _check_size("n", n); _check_size("m", m); _check(alpha=alpha, p=p, A=A, C=C)
+    at_least(n, "n"); at_least(m, "m"); _check(alpha=alpha, p=p, A=A, C=C)
     # A factor 2 stands where the derivation asks for 2^(1 - 1/p).
     return 2 ** (1 / p) * sum(one_sample_bound(k, alpha=alpha / 2, p=p, A=A, C=C) for k in (n, m))
 
@@ -70,7 +56,7 @@ def mcdiarmid_critical_value(n, m=None, *, alpha=0.05, p=2, A=1.0, C=1.0):
     It replaces the functional Hoeffding inequality and the union bound by McDiarmid's inequality for the two-sample
     statistic: 2^(1-1/p) A (C (n^(-1/2) + m^(-1/2)) + sqrt(2 log(1/alpha) (1/n + 1/m)))^(1/p)."""
     m = n if m is None else m
-    _check_size("n", n); _check_size("m", m); _check(alpha=alpha, p=p, A=A, C=C)
+    at_least(n, "n"); at_least(m, "m"); _check(alpha=alpha, p=p, A=A, C=C)
     mean = C * (n ** -0.5 + m ** -0.5)
     return 2 ** (1 - 1 / p) * A * (mean + math.sqrt(2 * math.log(1 / alpha) * (1 / n + 1 / m))) ** (1 / p)
 
@@ -80,9 +66,9 @@ def type_ii_bound(n, distance, *, alpha=0.05, p=2, A=1.0, C=1.0):
 
     The smaller of the Markov bound of Corollary 3.2, with the constant 2^(2 - 1/p), and the exponential bound from
     `one_sample_bound`; 1.0 where `distance` does not exceed the critical value. Other arguments as in `critical_value`.
-    Raises TypeError or ValueError for an argument outside its range; `distance` must lie in (0, 2A]."""
+    Raises ValueError for an argument outside its range; `distance` must lie in (0, 2A]."""
     _check(A=A)
-    _check_real("distance", distance, lambda v: 0 < v <= 2 * A, f"lie in (0, 2A] = (0, {2 * A}]")
+    as_real(distance, "distance", lambda v: 0 < v <= 2 * A, f"lie in (0, 2A] = (0, {2 * A}]")
     slack = distance - critical_value(n, alpha=alpha, p=p, A=A, C=C)
     if slack <= 0: return 1.0
     markov = 2 * expected_one_sample(n, p=p, A=A, C=C) / slack
@@ -96,7 +82,7 @@ def sample_size(distance, *, power=0.8, alpha=0.05, p=2, A=1.0, C=1.0):
 
     Exact up to floating-point rounding. Other arguments and errors as in `type_ii_bound`; `power` must lie in (0, 1)."""
     _check(alpha=alpha, p=p, A=A, C=C)
-    _check_real("power", power, lambda v: 0 < v < 1, "lie in (0, 1)")
+    as_real(power, "power", lambda v: 0 < v < 1, "lie in (0, 1)")
     risk = lambda n: type_ii_bound(n, distance, alpha=alpha, p=p, A=A, C=C)
     risk(1)                                                     # checks `distance`
     miss, unit = 1 - power, critical_value(1, alpha=alpha, p=p, A=A, C=C)
@@ -112,7 +98,7 @@ def mmd_critical_value(n, m=None, *, alpha=0.05, A=1.0):
     """Critical value of the biased MMD estimate: under H0 it is exceeded with probability at most `alpha`.
 
     A sqrt(1/n + 1/m) (1 + sqrt(2 log(1/alpha))); for equal sizes Corollary 9 of Gretton et al. (2012) with kernel bound A^2.
-    Raises TypeError or ValueError for an argument outside its range."""
+    Raises ValueError for an argument outside its range."""
     m = n if m is None else m
-    _check_size("n", n); _check_size("m", m); _check(alpha=alpha, A=A)
+    at_least(n, "n"); at_least(m, "m"); _check(alpha=alpha, A=A)
     return A * math.sqrt(1 / n + 1 / m) * (1 + math.sqrt(2 * math.log(1 / alpha)))

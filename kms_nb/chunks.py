@@ -234,7 +234,7 @@ def chunked_distance(x, y, *, p=2.0, kernel=None, tol=1e-3, max_iter=None, max_s
     bar.close()
     lower, upper = history[-1]
     done = bool(relative_gap((lower * unit) ** p, (upper * unit) ** p) <= tol)
-    notes = ["converged" if done else message, f"passes over dask arrays of {n} and {m} rows with {r} features and {2 ** depth} cells"]
+    notes = ["converged" if done and message != "interrupted" else message, f"passes over dask arrays of {n} and {m} rows with {r} features and {2 ** depth} cells"]
     if p < 2: notes.append("for p below 2 `upper` is the bound of order 2")
     if left > 1e-4 * (top + left): notes.append(f"without what the features leave out of the kernel `upper` would be {np.sqrt(top) / unit:.6g}")
     if isinstance(kernel, Scaled): features = Features(kernel.kernel, features.points, features.triangle / unit)

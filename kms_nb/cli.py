@@ -218,7 +218,7 @@ def _picture(path, force):
     if path.suffix.lower() not in (".png", ".pdf", ".svg"): raise ValueError(f"--plot must name a .png, .pdf or .svg file, got {str(path)!r}")
     if path.is_dir() or not path.parent.is_dir(): raise ValueError(f"--plot: {path} is not a file in an existing folder")
     if path.exists() and not force: raise ValueError(f"{path} exists already; add --force to replace it")
-    if not os.access(path if path.exists() else path.parent, os.W_OK): raise ValueError(f"--plot: {path} cannot be written there; name a folder that is writable")
+    if not os.access(path.parent, os.W_OK): raise ValueError(f"--plot: {path} cannot be written there; name a folder that is writable")
     return path
 
 def _free_name(name, force):
@@ -229,10 +229,29 @@ def _free_name(name, force):
         path = Path(f"{Path(name).stem}-{i}{Path(name).suffix}")
     return path
 
-def _save(path, pair, projector, test=None):
+def _write(path, data, force):
+    "Write a file in one step: a name that was free to the end, or with force the place of an old file, which stays if that fails."
+    path = path.resolve()                                                           # the file that a link names
+    new = path.with_name(f"{path.name}.{os.getpid()}.part") if force else path
+    try:
+        with _on_interrupt(signal.SIG_IGN), open(new, "xb") as file:
+            try:
+                file.write(data); file.close()
+                if force: new.replace(path)
+            except BaseException: new.unlink(missing_ok=True); raise
+    except FileExistsError: raise ValueError(f"{path} exists already, since a moment ago; the picture was not saved") from None
+    except OSError as e: raise OSError(e.errno, f"--plot: {path} was not saved: {e.strerror}") from None
+
+@contextmanager
+def _saving(path, *drawn):
+    "Save the picture of `_draw` once the result is printed, even if standard output does not take that; path=None saves none."
+    try: yield; _say()                                                              # an interrupt ends the process on the spot
+    finally:
+        if path is not None: _draw(path, *drawn)
+
+def _draw(path, force, pair, projector, test=None):
     "Draw the projected samples and the witness, or for a `test` the null distribution."
-    if path is None: return
-    import warnings
+    import io, warnings
     from matplotlib.figure import Figure
     from kms_nb.plotting import plot_projections, plot_witness
     fig = Figure(figsize=(9, 3.6), layout="constrained")
@@ -246,7 +265,8 @@ def _save(path, pair, projector, test=None):
     elif any("standardised" in n for n in pair.notes): fig.supxlabel("right: numbers in pooled standard deviations from the pooled mean", fontsize=8, color="0.4")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)                                # a script that the font lacks is drawn as boxes
-        fig.savefig(path, dpi=130)
+        fig.savefig(data := io.BytesIO(), dpi=130, format=path.suffix[1:].lower())
+    _write(path, data.getvalue(), force)
 
 def _short(text, most=40): return text if len(text) <= most else "..." + text[3 - most:]
 
@@ -315,7 +335,7 @@ def _distance_lines(res, pair, args):
     exact = "is exact up to the gap" if res.rank == 1 else "need not be exact"
     if res.method == "exact": lines.append(("bounds", "proved by branch and bound"))
     elif res.p <= 2: lines.append(("rank", f"{res.rank}: the relaxation {exact}"))
-    return lines + [("note", f"Solver: {_words(n, args)}.") for n in res.message.split("; ")[int(res.converged):] if not n.startswith("method ")]
+    return lines + [("note", f"Solver: {_words(n, args)}.") for n in res.message.split("; ") if n != "converged" and not n.startswith("method ")]
 
 def _test_lines(t, seed):
     "A test result in lines; the last one is the verdict."
@@ -357,13 +377,12 @@ def _distance(args):
     kernel = _kernel(args, pair.x, pair.y)
     with _on_interrupt(signal.default_int_handler):                     # the solver answers it with the bounds so far
         res = kms_distance(pair.x, pair.y, p=args.p, kernel=kernel, method=args.method, tol=args.tol, max_iter=args.max_iter, max_seconds=args.max_seconds, rng=args.seed, progress=_progress())
-    _save(args.plot, pair, res.projector)
     facts = {k: getattr(res, k) for k in ("p", "lower", "upper", "relaxation", "gap", "rank", "method", "n_iter", "converged")}
     status = 130 if res.message.startswith("interrupted") else 0
-    if args.json: return _dump(args, pair, res.projector.kernel, **facts, message=_words(res.message, args)) or status
     solver = f"{res.method}, {_count(res.n_iter, 'iteration')}, relative gap {res.gap:.2g} in p-th powers, seed {args.seed}"
-    _print(_sample_lines(pair) + _kernel_line(res.projector.kernel, args.bandwidth is not None) + [("solver", solver)] + _distance_lines(res, pair, args)
-           + [("picture", str(args.plot))] * (args.plot is not None))
+    with _saving(args.plot, args.force, pair, res.projector):
+        if args.json: _dump(args, pair, res.projector.kernel, **facts, message=_words(res.message, args))
+        else: _print(_sample_lines(pair) + _kernel_line(res.projector.kernel, args.bandwidth is not None) + [("solver", solver)] + _distance_lines(res, pair, args))
     return status
 
 # %% ../nbs/cli.ipynb #2d298aad
@@ -388,14 +407,12 @@ def _test(args):
     end = None if args.max_seconds is None else time.monotonic() + args.max_seconds
     t = kms_test(pair.x, pair.y, kernel=_kernel(args, pair.x, pair.y), alpha=args.alpha, n_resamples=args.n_resamples, rng=args.seed, max_seconds=args.max_seconds, progress=_progress())
     res, reason = _cheap_distance(pair, t.projector.kernel, args.seed, end)
-    _save(args.plot, pair, t.projector, t)
-    if args.json:
-        facts = {k: getattr(t, k) for k in ("statistic", "pvalue", "threshold", "alpha", "reject", "method")}
-        bounds = {**{k: getattr(res, k) for k in ("p", "lower", "upper", "rank", "converged")}, "message": _words(res.message, args)} if res else None
-        return _dump(args, pair, t.projector.kernel, **facts, n_resamples=len(t.null_distribution), message=_words(t.message, args), verdict=_verdict(t), distance=bounds)
-    distance = _distance_lines(res, pair, args) if res else [("distance", reason)]
-    _print(_sample_lines(pair) + [("kernel", _kernel_line(t.projector.kernel, True)[0][1] + " (of the strongest witness)")] + distance
-           + [("picture", str(args.plot))] * (args.plot is not None) + _test_lines(t, args.seed))
+    facts = {k: getattr(t, k) for k in ("statistic", "pvalue", "threshold", "alpha", "reject", "method")}
+    bounds = {**{k: getattr(res, k) for k in ("p", "lower", "upper", "rank", "converged")}, "message": _words(res.message, args)} if res else None
+    kernel = [("kernel", _kernel_line(t.projector.kernel, True)[0][1] + " (of the strongest witness)")]
+    with _saving(args.plot, args.force, pair, t.projector, t):
+        if args.json: _dump(args, pair, t.projector.kernel, **facts, n_resamples=len(t.null_distribution), message=_words(t.message, args), verdict=_verdict(t), distance=bounds)
+        else: _print(_sample_lines(pair) + kernel + (_distance_lines(res, pair, args) if res else [("distance", reason)]) + _test_lines(t, args.seed))
 
 # %% ../nbs/cli.ipynb #4d88fe4a
 def _extremes(table, species, values, most=3):
@@ -420,12 +437,12 @@ def _demo(args):
     pair = _Pair(e.x, e.y, labels, [n.removesuffix(" (cm)") for n in e.names], list(e.notes), False)
     res = kms_distance(pair.x, pair.y, rng=args.seed)
     t = kms_test(pair.x, pair.y, n_resamples=args.n_resamples, rng=args.seed)
-    _save(path, pair, res.projector)
-    _say(textwrap.fill("Two species of Iris: do their flowers differ?", _width()))
-    _print(_sample_lines(pair) + _kernel_line(res.projector.kernel) + _distance_lines(res, pair, args) + _test_lines(t, args.seed))
-    _say(textwrap.fill(f"The witness is the function that tells the samples apart, larger on {labels[0]}. Its smallest and largest values, and the lengths in cm:", _width()))
     species = np.repeat(labels, [len(s) for s in tables])
-    _say(*_extremes(pd.concat(tables), species, res.projector(np.vstack([pair.x, pair.y]))))
+    with _saving(path, args.force, pair, res.projector):
+        _say(textwrap.fill("Two species of Iris: do their flowers differ?", _width()))
+        _print(_sample_lines(pair) + _kernel_line(res.projector.kernel) + _distance_lines(res, pair, args) + _test_lines(t, args.seed))
+        _say(textwrap.fill(f"The witness is the function that tells the samples apart, larger on {labels[0]}. Its smallest and largest values, and the lengths in cm:", _width()))
+        _say(*_extremes(pd.concat(tables), species, res.projector(np.vstack([pair.x, pair.y]))))
     _say(_printable(f"Picture of the projected samples and the witness: {path}"))
 
 # %% ../nbs/cli.ipynb #7ffcb8d8

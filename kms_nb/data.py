@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from .kernels import check_memory
-from .samples import _exact, _masked, as_frame, as_generator, as_sample, at_least, two_labels
+from .samples import _exact, _masked, as_frame, as_generator, as_real, as_sample, at_least, is_real, two_labels
 
 # %% ../nbs/data.ipynb #c8cb6662
 def _listed(values, most=8):
@@ -50,8 +50,7 @@ def blob(n, d=2, *, h1=True, variance=None, rng=None):
     rng: None, a non-negative int or a numpy Generator.
     Returns x, y of shape (n, d). Raises ValueError or TypeError naming the argument."""
     n, d = at_least(n, "n"), at_least(d, "d", 2)
-    if variance is not None and (not isinstance(variance, Real) or isinstance(variance, bool) or not 0.028 <= variance < np.inf):
-        raise ValueError(f"`variance` must be a number not below 0.028, got {variance!r}")
+    if variance is not None: as_real(variance, "variance", lambda v: 0.028 <= v < np.inf, "be a number not below 0.028")
     rng = as_generator(rng)
     plain, first, second = (0.03 * np.eye(d) for _ in range(3))
     first[[0, 1], [1, 0]] = -0.02
@@ -536,7 +535,7 @@ def _infinite(table):
 
 def _is_infinite(cell):
     "Whether a cell is a number that is infinite as a float."
-    try: return isinstance(cell, (Real, Decimal)) and np.isinf(float(cell))
+    try: return (is_real(cell) or isinstance(cell, Decimal)) and np.isinf(float(cell))
     except OverflowError: return True
 
 def _gaps(table, label):
@@ -571,7 +570,7 @@ def _kind(column, label):
     name, cells = f"column {column.name!r} of {label}", column.tolist()
     if isinstance(column.dtype, pd.CategoricalDtype) or str(column.dtype).startswith("dictionary"): return "text"
     if all(isinstance(c, str) for c in cells): return _as_text(cells, name)
-    if all(isinstance(c, (Real, Decimal)) for c in cells): return "number"
+    if all(isinstance(c, (Real, Decimal)) and not isinstance(c, np.timedelta64) for c in cells): return "number"
     if all(isinstance(c, (Real, str)) for c in cells): raise ValueError(f"{name} mixes numbers and text")
     if hasattr(cells[0], "year") or hasattr(cells[0], "days"): raise ValueError(f"{name} holds dates or times; turn it into numbers, or leave it out by naming the others in `columns`")
     raise ValueError(f"{name} holds neither numbers nor text but values of type {type(cells[0]).__name__}")

@@ -7,19 +7,18 @@ __all__ = ['METHODS', 'EXACT_ROWS', 'FEATURES', 'DENSE_COST', 'KMSResult', 'kms_
 
 # %% ../nbs/06_distance.ipynb #460bfc7e
 from dataclasses import dataclass, replace
-import numbers
 import re
 import time
 import numpy as np
 from numpy.linalg import LinAlgError
 from scipy import sparse
-from .samples import _columns, as_generator, as_weighted_pair, at_least, refuse_huge
+from .samples import _columns, as_flag, as_generator, as_real, as_weighted_pair, at_least
 from .kernels import Gaussian, Laplace, Linear, Witness, as_kernel, check_memory, pooled_features
-from .transport import wasserstein_1d
+from .transport import power_mean
 from .mirror import BLOCK, Bounds, Problem, Relaxation, interior_point, mirror_ascent
 from .rank import reduce_rank as lower_rank
 from .bundle import bundle
-from .local import LARGE, best_direction, displacements, monotone_pieces, polish
+from .local import LARGE, best_direction, monotone_pieces, polish
 from .cells import cell_upper
 from .exact import branch_and_bound
 
@@ -89,15 +88,14 @@ EXACT_ROWS = 10_000          # above: Nystroem features, since exact ones need 2
 FEATURES = 500               # how many
 DENSE_COST = 4_000_000       # above: no transport problem is solved, since the cost matrix has n m entries and solving takes seconds
 
-def _check_options(p, method, tol, max_iter, n_features, max_seconds=None):
+def _check_options(p, method, tol, max_iter, n_features, max_seconds=None, progress=False):
     "Raise ValueError for options that make no sense."
-    refuse_huge(p=p, max_seconds=max_seconds)
-    if not isinstance(p, numbers.Real) or isinstance(p, bool) or not 1 <= p < np.inf: raise ValueError(f"`p` must be a finite number of at least 1, got {p!r}")
+    as_real(p, "p", lambda v: 1 <= v < np.inf, "be a finite number of at least 1")
     if not isinstance(method, str) or method not in METHODS: raise ValueError(f"`method` must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
     if p != 2 and method in ("mirror", "cvxpy", "exact"): raise ValueError(f"`method`={method!r} is for `p`=2; for p={float(p):g} use 'bundle'")
-    if not isinstance(tol, numbers.Real) or not 0 < tol < 1: raise ValueError(f"`tol` must lie in (0, 1), got {tol!r}")
-    if max_seconds is not None and (not isinstance(max_seconds, numbers.Real) or isinstance(max_seconds, bool) or not max_seconds > 0):
-        raise ValueError(f"`max_seconds` must be a positive number or None, got {max_seconds!r}")
+    as_real(tol, "tol", lambda v: 0 < v < 1, "lie in (0, 1)")
+    if max_seconds is not None: as_real(max_seconds, "max_seconds", lambda v: v > 0, "be a positive number or None")
+    as_flag(progress, "progress")
     for name, value in (("max_iter", max_iter), ("n_features", n_features)):
         if value is not None: at_least(value, name)
 
@@ -119,6 +117,17 @@ def _scaled_problem(F, a, b, p=2):
     if size == 0 or p <= 2 and 1e-3 < size < 1e3: return Problem(phi, psi, a, b), 1.0                            # no copy of large features
     scale = 2.0 ** np.floor(np.log2(size * (1 if p <= 2 else 4 * np.sqrt(phi.shape[1]))))
     return Problem(phi / scale, psi / scale, a, b), scale
+
+def _attained(problem, u, v, p):
+    "W_p of projected samples u (n,) and v (m,), less what the rounding of unequal weights may have added to it. Source: @eq-weights-rounded."
+    i, j, mass = monotone_pieces(problem, u, v)
+    gap, eps = np.abs(u[i] - v[j]), np.finfo(float).eps
+    value = power_mean(gap, mass, p)
+    if problem.equal_pieces: return value
+    off = sum(np.abs(np.bincount(k, mass, len(w)) - w).sum() for k, w in ((i, problem.a), (j, problem.b))) + 64 * eps            # also of dividing weights by their sum
+    u, v = u[problem.a > 0], v[problem.b > 0]
+    most = max(u.max() - v.min(), v.max() - u.min()) or 1.0
+    return max(power_mean(gap, np.maximum(mass - 10 * (len(problem.a) + len(problem.b) + 8) * eps, 0), p), most * max((value / most) ** p - off, 0) ** (1 / p))
 
 def _left_out(F, problem, scale, pi, known):
     "The second term of the bound above, in scaled units, for a coupling pi, sparse (n, m), or for any coupling if pi is None or does not alone prove the bound."
@@ -164,12 +173,14 @@ def _solve(problem, p, method, tol, max_iter, max_seconds, rng, progress):
 def _search(problem, tol, max_iter, max_seconds, rng, progress):
     "The global search, its result in the form of a `Relaxation` whose point is the best direction; if it fails, the relaxation itself."
     try: res = branch_and_bound(problem, tol=tol, max_seconds=max_seconds, max_cones=max_iter, rng=rng, progress=progress)
-    except (RuntimeError, LinAlgError) as error: return replace(bundle(problem, tol=tol, max_seconds=max_seconds, rng=rng), converged=False, message=f"the search failed: {error}")
+    except (RuntimeError, LinAlgError) as error:
+        relaxed = bundle(problem, tol=tol, max_seconds=max_seconds, rng=rng)
+        return replace(relaxed, converged=False, message=relaxed.message if relaxed.message == "interrupted" else f"the search failed: {error}")
     return Relaxation(res.lower, res.upper, res.omega[:, None], res.relaxed.coupling, res.history, res.converged, res.message)
 
-def _ended(error):
+def _ended(error, what=""):
     "What to say of a part that was interrupted or failed."
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else what + (str(error) or type(error).__name__)
 
 def _witness_direction(problem, W, coupling, tight, rng, p, deadline):
     "The best direction found, (r,), from the relaxation's factor W (r, q) and coupling until the deadline; tight: W has one column and closes the gap, nothing better is to be found."
@@ -201,7 +212,8 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     Raises ValueError or TypeError that names the argument for input that makes no sense.
 
     Memory: 24 (n + m)^2 bytes for an exact factor, then 56 n m for transport besides the features and some of their products. Source: Definition 2.3, problem (9), relaxation (SDR) of the paper."""
-    _check_options(p, method, tol, max_iter, n_features, max_seconds)
+    _check_options(p, method, tol, max_iter, n_features, max_seconds, progress)
+    as_flag(reduce_rank, "reduce_rank")
     if max_seconds is not None: max_seconds = float(max_seconds)
     deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
     if any(type(z).__module__.startswith("dask") for z in (x, y)):
@@ -230,13 +242,13 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
         try: reduction = lower_rank(problem, W)
         except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: notes.append(f"the rank was not reduced: {_ended(error)}")
         else: W, relaxed = reduction.factor, replace(relaxed, value=max(relaxed.value, reduction.value_after)); notes.append(f"rank {reduction.rank_before} reduced to {reduction.rank_after}")
+    broken = "interrupted" if message == "interrupted" else ""                # what the result must own up to even where it closes the gap
     tight = W.shape[1] == 1 and (relaxed.converged or method == "exact") and p <= 2                 # a direction attains the relaxation's value: nothing better to search for
     try: omega = _witness_direction(problem, W, relaxed.coupling, tight, rng, p, deadline)
-    except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: message, omega = _ended(error), W[:, np.argmax((W ** 2).sum(0))]
+    except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: broken, omega = _ended(error, "the search for the witness failed: "), W[:, np.argmax((W ** 2).sum(0))]
     omega = omega / np.linalg.norm(omega)
     u, v = problem.project(omega, exact=True)
-    value = displacements(u, v, monotone_pieces(problem, u, v), p)[0]
-    reached = value ** (1 / p) if p <= 2 else wasserstein_1d(u, v, a, b, p)           # high powers of small numbers vanish
+    reached = attained = _attained(problem, u, v, p)
     if a @ u < b @ v: omega = -omega                         # the witness is larger on x
     witness = replace(F.map.witness(omega), columns=columns)
     if F.hidden:
@@ -246,9 +258,9 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     upper = whole(proved)
     apart = lambda value: 1 - (value / upper) ** p if upper > 0 else 0.0               # the relative gap, without high powers of large numbers
     history = [Bounds(float(scale * h.relaxation ** (1 / min(p, 2))), float(scale * whole(h.upper ** (1 / min(p, 2))))) for h in relaxed.history]
-    if method == "local" and message != "interrupted" and time.monotonic() < deadline and apart(reached) > tol:                # another coupling may prove more
+    if method == "local" and broken != "interrupted" and time.monotonic() < deadline and apart(reached) > tol:                # another coupling may prove more
         try: other = _upper(replace(relaxed, upper=cell_upper(problem) ** (min(p, 2) / 2), coupling=None), F, problem, scale, p)
-        except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: message = _ended(error)
+        except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: broken = _ended(error, "the bound by cells failed: ")
         else:
             if other[0](other[1]) < upper: upper, proved = other[0](other[1]), other[1]; notes.append("`upper` is proved by cells of rows, not by `coupling`")
     lower = min(reached, upper)                              # rounding alone could exceed the bound, for equal samples for instance
@@ -256,8 +268,9 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     done = bool(apart(best) <= tol)
     if p > 2: notes.append("for p above 2 `upper` follows from the bound of order 2 and the largest distance in feature space")
     if p <= 2 and proved < (1 - 1e-4) * upper: notes.append(f"without what the features leave out of the kernel `upper` would be {proved * scale:.6g}")
-    if done or message != "converged": notes.insert(0, "converged" if done else message)
+    if broken: notes.insert(0, broken)
+    elif done or message != "converged": notes.insert(0, "converged" if done else message)
     else: notes.insert(0, "the solver converged, `upper` is larger")
     history[-1] = Bounds(history[-1].relaxation, float(scale * upper))
-    return KMSResult(p=p, lower=float(scale * lower), upper=float(scale * upper), relaxation=float(scale * best), factor=W if p <= 2 and relaxed.value > value else omega[:, None],
+    return KMSResult(p=p, lower=float(scale * lower), upper=float(scale * upper), relaxation=float(scale * best), factor=W if p <= 2 and relaxed.value ** (1 / p) > attained else omega[:, None],
                      coupling=relaxed.coupling, projector=witness, n_iter=len(history), converged=done, message="; ".join(notes), history=tuple(history), method=method)

@@ -8,21 +8,17 @@ __all__ = ['NAMES', 'NYSTROEM_TOL', 'SINGLE', 'MEMORY_LIMIT', 'Gaussian', 'Lapla
            'PooledFeatures', 'linear_size', 'distinct_rows', 'check_memory', 'pooled_features']
 
 # %% ../nbs/00_kernels.ipynb #7ccced7c
-import numbers
 from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from scipy.spatial.distance import cdist, pdist
-from .samples import _columns, _same_columns, as_pair, as_sample, at_least, frozen, refuse_huge
+from .samples import _columns, _same_columns, as_pair, as_sample, as_real, at_least, frozen
 
 # %% ../nbs/00_kernels.ipynb #bfdc5dcd
 def _bandwidth(s):
     "The bandwidth as a float; ValueError unless it is a positive finite number, large enough to divide by."
-    if isinstance(s, (bool, np.bool_)) or not isinstance(s, numbers.Real): raise ValueError(f"`bandwidth` must be a positive finite number, got {s!r}")
-    refuse_huge(bandwidth=s)
-    if not 1e-300 <= s < np.inf: raise ValueError(f"`bandwidth` must be a positive finite number of at least 1e-300, got {s!r}")
-    return float(s)
+    return as_real(s, "bandwidth", lambda v: 1e-300 <= v < np.inf, "be a positive finite number of at least 1e-300")
 
 def _pair(x, y):
     "The samples of a kernel's call, checked; y=None means y = x."

@@ -7,9 +7,9 @@ __all__ = ['dual_gap', 'Plan', 'sinkhorn_plan', 'sinkhorn', 'algorithm_2', 'stoc
 
 # %% ../nbs/03b_oracles.ipynb #a9048fcf
 from typing import NamedTuple
-import numbers
 import numpy as np
 from scipy import sparse
+from .samples import as_real
 from .mirror import gibbs, matrix_factor
 from .transport import imported, round_to_marginals
 
@@ -28,8 +28,7 @@ class Plan(NamedTuple):
     n_iter: int
 
 def _check_accuracy(epsilon):
-    if not isinstance(epsilon, numbers.Real) or isinstance(epsilon, bool) or not 0 < epsilon < np.inf:
-        raise ValueError(f"`epsilon` must be a positive finite number, got {epsilon!r}")
+    as_real(epsilon, "epsilon", lambda v: 0 < v < np.inf, "be a positive finite number")
 
 def _proved(plan, epsilon, name):
     if plan.gap <= epsilon * (1 + 1e-9): return plan

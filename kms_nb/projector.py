@@ -6,13 +6,12 @@
 __all__ = ['KMSProjector']
 
 # %% ../nbs/07b_projector.ipynb #0f026ad0
-import re
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from .samples import _masked, as_sample
+from .samples import _masked, as_sample, in_words_of
 from .distance import kms_distance
 
 # %% ../nbs/07b_projector.ipynb #4c316b40
@@ -69,9 +68,9 @@ class KMSProjector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if len(self.classes_) != 2: raise ValueError(f"`y` must have exactly 2 classes, got {len(self.classes_)} class{'es' * (len(self.classes_) != 1)}: only binary classification is supported")
         try: rng = None if self.random_state is None else int(check_random_state(self.random_state).randint(2 ** 31 - 1))
         except ValueError as error: raise ValueError(f"`random_state` must be None, an integer from 0 to 2^32 - 1 or a RandomState: {error}") from None
-        try: self.result_ = kms_distance(X[y == self.classes_[1]], X[y == self.classes_[0]], p=self.p, kernel=self.kernel, method=self.method, tol=self.tol,
-                                         max_iter=self.max_iter, n_features=self.n_features, max_seconds=self.max_seconds, rng=rng)
-        except ValueError as error: raise ValueError(re.sub("`x` (and|or) `y`", "`X`", str(error))) from None           # the samples are one table here
+        with in_words_of(x="X", y="X"):                                                         # the samples are one table here
+            self.result_ = kms_distance(X[y == self.classes_[1]], X[y == self.classes_[0]], p=self.p, kernel=self.kernel, method=self.method, tol=self.tol,
+                                        max_iter=self.max_iter, n_features=self.n_features, max_seconds=self.max_seconds, rng=rng)
         self.projector_, self.n_iter_, self._n_features_out = self.result_.projector, self.result_.n_iter, 1
         return self
 

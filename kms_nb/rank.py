@@ -10,12 +10,12 @@ __all__ = ['rank_limit', 'rank_bound', 'Face', 'optimal_face', 'ordered_factor',
 # %% ../nbs/04_rank_reduction.ipynb #b6b6cea7
 from dataclasses import dataclass
 from math import isqrt
-from numbers import Integral
 from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.sparse.linalg import splu
+from .samples import at_least
 from .mirror import relative_gap
 from .transport import _network_simplex
 
@@ -27,11 +27,9 @@ def rank_limit(equations):
 def rank_bound(n, m=None):
     """The number k of Theorem 4.7 for n and m points (None: m = n), equal weights when n = m. Source: @eq-paper-rank.
 
-    It is no bound in general: see the counterexample below. Raises `TypeError` or `ValueError` for sizes that are not positive integers."""
+    It is no bound in general: see the counterexample below. Raises `ValueError` for sizes that are not positive integers."""
     m = n if m is None else m
-    for name, size in (("n", n), ("m", m)):
-        if isinstance(size, (bool, np.bool_)) or not isinstance(size, Integral): raise TypeError(f"`{name}` must be an integer, got {size!r}")
-        if size < 1: raise ValueError(f"`{name}` must be at least 1, got {size}")
+    for name, size in (("n", n), ("m", m)): at_least(size, name)
     return rank_limit(n if n == m else n + m - 1)
 
 # %% ../nbs/04_rank_reduction.ipynb #ea7fc19e

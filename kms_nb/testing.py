@@ -267,7 +267,7 @@ def kms_test(x, y, *, p=2, kernel=None, alpha=0.05, method="auto", n_resamples=9
 
     Returns a `KMSTestResult`. Raises ValueError or TypeError that names the argument."""
     _check_test(alpha, method, n_resamples, n_jobs, C)
-    _check_options(p, "auto", .01, None, None, max_seconds)
+    _check_options(p, "auto", .01, None, None, max_seconds, progress)
     if max_seconds is not None: max_seconds = float(max_seconds)
     deadline = time.monotonic() + (np.inf if max_seconds is None else max_seconds)
     method, p, alpha, n_resamples = "panel" if method == "auto" else str(method), float(p), float(alpha), int(n_resamples)

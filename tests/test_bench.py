@@ -169,3 +169,13 @@ def test_an_interrupt_while_rows_are_written_leaves_the_old_file_alone(tmp_path)
         raise KeyboardInterrupt
     with pytest.raises(KeyboardInterrupt): write_rows(tmp_path / "r.csv", ["a"], interrupted())
     assert read_rows(tmp_path / "r.csv") == [{"a": "1"}] and [p.name for p in tmp_path.iterdir()] == ["r.csv"]
+
+
+def test_rows_are_written_beside_files_of_any_name(tmp_path):
+    from rows import read_rows, write_rows
+
+    (tmp_path / "r.part").write_text("precious")
+    for name in ("r.csv", "s.part", "t"):
+        write_rows(tmp_path / name, ["a"], [{"a": "1"}])
+        assert read_rows(tmp_path / name) == [{"a": "1"}]
+    assert (tmp_path / "r.part").read_text() == "precious" and sorted(p.name for p in tmp_path.iterdir()) == ["r.csv", "r.part", "s.part", "t"]

@@ -9,7 +9,7 @@ SIZED = (critical_value, expected_one_sample, mcdiarmid_critical_value, mmd_crit
 
 
 @pytest.mark.parametrize("f", SIZED)
-@pytest.mark.parametrize("n, error", [(0, ValueError), (-3, ValueError), (2.0, TypeError), (True, TypeError), ("5", TypeError)])
+@pytest.mark.parametrize("n, error", [(0, ValueError), (-3, ValueError), (2.0, ValueError), (True, ValueError), ("5", ValueError)])
 def test_size_is_named_when_refused(f, n, error):
     with pytest.raises(error, match="`n`"): f(n)
 

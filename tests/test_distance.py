@@ -353,3 +353,19 @@ def test_no_rank_from_the_relaxation_of_order_two_for_higher_orders():
         res = kms_distance(x, y, p=p, kernel=Gaussian(.5))
         assert res.rank == 1 and res.relaxation == res.lower and res.factor.shape[1] == 1
     assert kms_distance(x, y, kernel=Gaussian(.5)).rank > 1
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3, 10, 30, 100])
+@pytest.mark.parametrize("light", [1e-6, 1e-12, 3e-15, 1e-16, 1e-17])
+@pytest.mark.parametrize("where", ["end", "start", "middle"])
+def test_light_rows_leave_the_lower_bound_valid(p, light, where):
+    "One row of weight `light` lies at 1 from where all other mass of both samples lies: W_p^p is its share of the weight. Partial sums know such weights to 1e-16 only, which is not little after a p-th root."
+    place = {"end": [0, 0, 1], "start": [1, 0, 0], "middle": [0, .5, 0]}[where]
+    x, y, gap = np.array(place)[:, None], np.zeros((2, 1)), max(place)
+    weights = np.array([light if v else w for v, w in zip(place, (1, .3, 2))])
+    truth = gap * (light / weights.sum()) ** (1 / p)
+    for a, b in ((None, [.3, .4]), ([.1, .7], [1, 1])):
+        res = kms_distance(x, y, p=p, kernel="linear", x_weights=weights, y_weights=a or b)
+        assert res.lower <= truth * (1 + 1e-12) and truth <= res.upper * (1 + 1e-12)
+        back = kms_distance(y, x, p=p, kernel="linear", x_weights=b, y_weights=weights)
+        assert back.lower <= truth * (1 + 1e-12) and truth <= back.upper * (1 + 1e-12) and (light < 1e-11 or back.lower > .99 * truth)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 from scipy import stats
 
-from kms_nb import Gaussian, Laplace, Linear, compare_groups, detect_change, median_bandwidth
+from kms_nb import Gaussian, Laplace, Linear, Precomputed, compare_groups, detect_change, median_bandwidth
 from kms_nb import groups as module
 from kms_nb.groups import Monitor, adjusted_pvalues
 from kms_nb.panel import pooled_kernel
@@ -53,7 +53,7 @@ def test_kernels_by_name_have_the_median_distance_of_the_reference():
         if name != "linear": assert kernel.bandwidth == pytest.approx(median_bandwidth(reference), rel=0.2)          # that of its first half
     found = compare_groups({"a": stream[60:]}, reference, kernel="laplace", rng=0, n_resamples=99)
     assert found.tests[0].kernel == Laplace(median_bandwidth(stream[60:], reference)) and found.reject.all()
-    for kernels, word in (("laplace", "`kernels` must be a sequence"), ([], "`kernels` must be a sequence"), (["rbf"], "`kernel` must be one of 'gaussian', 'laplace', 'linear'"), ([1.0], "`kernel` must be a kernel object")):
+    for kernels, word in (("laplace", "`kernels` must be a sequence"), ([], "`kernels` must be a sequence"), (["rbf"], "`kernels` must be one of 'gaussian', 'laplace', 'linear'"), ([1.0], "`kernels` must be a kernel object")):
         with pytest.raises((TypeError, ValueError), match=word): Monitor(reference, window=20, horizon=60, kernels=kernels)
 
 
@@ -151,7 +151,7 @@ def test_a_kernel_that_fails_on_the_stream_is_refused():
     reference, stream = rng.normal(size=(80, 2)), rng.normal(size=(40, 2))
     assert detect_change(stream, reference, window=10, n_streams=39, kernels=[kernel], rng=0).threshold > 0
     stream[30, 1] = 99
-    with pytest.raises(ValueError, match="`kernel` returned values that are not finite"): detect_change(stream, reference, window=10, n_streams=39, kernels=[kernel], rng=0)
+    with pytest.raises(ValueError, match="`kernels` returned values that are not finite"): detect_change(stream, reference, window=10, n_streams=39, kernels=[kernel], rng=0)
 
 
 @pytest.mark.parametrize("alpha, n_streams", [(np.float32(.05), 39), (1 / 49, 48), (np.float64(.05), 19), (1 / 3, 2)])
@@ -259,3 +259,12 @@ def test_groups_share_one_copy_of_the_reference():
     a, b = compare_groups({1: rng.normal(size=(20, 2)), 2: rng.normal(size=(20, 2))}, reference, n_resamples=19, rng=0).tests
     assert a.y is b.y or np.shares_memory(a.y, b.y)
     assert not np.shares_memory(a.y, reference) and (a.y == reference).all()
+
+
+def test_arguments_are_named_as_the_caller_calls_them():
+    reference, numbers = np.arange(40.0).reshape(20, 2), np.arange(40)[:, None] % 30
+    gram = Precomputed(rbf_kernel(np.random.default_rng(0).normal(size=(20, 2))))
+    for stream, other, words in ((numbers[:10], numbers, "`reference` must be a column of row numbers"), (numbers[20:], numbers[:20], "`stream` must be a column of row numbers")):
+        with pytest.raises(ValueError, match=words): detect_change(stream, other, window=4, kernels=[gram], n_streams=39, rng=0)
+    with pytest.raises(TypeError, match="compare_groups.. got an unexpected keyword argument 'bogus'"): compare_groups({"a": reference}, reference, bogus=1)
+    with pytest.raises(TypeError, match="compare_groups.. got an unexpected keyword argument 'x'"): compare_groups({"a": reference}, reference, x=1)

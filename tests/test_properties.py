@@ -168,14 +168,18 @@ def test_translations_and_rotations(pair, kernel, p, shift, seed):
 
 # --- known values ---------------------------------------------------------------------------------------------------------
 
-@given(pairs(max_columns=1, max_rows=12), ORDERS, st.data())
+LIGHT = st.sampled_from([1, 0.3, 1e-6, 1e-12, 3e-15, 1e-16, 1e-18])                        # partial sums lose the last ones
+
+
+@given(pairs(max_columns=1, max_rows=12), st.one_of(ORDERS, st.sampled_from([3, 10])), st.data())
 def test_one_feature_is_the_distance_on_the_line(pair, p, data):
     x, y = pair
-    a, b = data.draw(weights(len(x)), "x_weights"), data.draw(weights(len(y)), "y_weights")
-    res, small = solve(x, y, kernel=Linear(), p=p, x_weights=a, y_weights=b), 1e-13 * np.abs(np.vstack([x, y])).max()
-    expected = by_fractions(x[:, 0], y[:, 0], np.ones(len(x)) if a is None else a, np.ones(len(y)) if b is None else b, p)
-    assert_allclose(res.upper, expected, rtol=1e-6 if p == 2 else 0.011, atol=max(small, 1e-14 ** (1 / p) * np.abs(np.vstack([x, y])).max()))      # masses are rounded, and p-th roots taken of them
-    assert_allclose(res.lower, expected, rtol=1e-6, atol=small)
+    a, b = (data.draw(st.one_of(weights(len(z)), arrays(float, len(z), elements=LIGHT)), name) for z, name in ((x, "x_weights"), (y, "y_weights")))
+    res, largest = solve(x, y, kernel=Linear(), p=p, x_weights=a, y_weights=b), np.abs(np.vstack([x, y])).max()
+    expected, small, rounded = by_fractions(x[:, 0], y[:, 0], np.ones(len(x)) if a is None else a, np.ones(len(y)) if b is None else b, p), 1e-13 * largest, 1e-14 ** (1 / p) * largest
+    assert res.lower - small <= expected * (1 + 1e-9) and expected <= res.upper * (1 + 1e-9) + small
+    assert_allclose(res.lower, expected, rtol=1e-6, atol=small if p == 1 or a is None and b is None else 4 * rounded)                 # masses are rounded, and p-th roots taken of them
+    if p <= 2: assert_allclose(res.upper, expected, rtol=1e-6 if p == 2 else 0.011, atol=max(small, 2 * rounded))
     if p == 1: assert_allclose(res.lower, wasserstein_distance(x[:, 0], y[:, 0], a, b), rtol=1e-6, atol=small)
 
 

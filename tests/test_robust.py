@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kms_nb import Gaussian, Laplace, Linear, RandomFourier, bundle, distance, exact, kernels, kms_distance, kms_test, local, median_bandwidth, mirror, panel, rank, samples, testing, transport
+from kms_nb import Gaussian, Laplace, Linear, Precomputed, RandomFourier, bundle, distance, exact, kernels, kms_distance, kms_test, local, median_bandwidth, mirror, panel, rank, samples, testing, transport
 from kms_nb.baselines import baseline_test
 from kms_nb.cli import main
 from kms_nb.data import blob, read_table
@@ -77,6 +78,27 @@ def test_memory_mapped_and_read_only_arrays(tmp_path):
     assert number(kms_distance(x, Y)) == number(kms_distance(X, Y)) and number(kms_test(x, Y, rng=0)) == number(kms_test(X, Y, rng=0))
 
 
+def views(z):
+    "Tables that show z, through which a result could change with it: read-only views, and frames of pandas, whose values are such views."
+    shown = z.view(); shown.flags.writeable = False
+    return {"array": z, "read-only view": shown, "transposed": shown.T.T, "frame": pd.DataFrame(z, copy=False), "one column": pd.DataFrame(z[:, :1], copy=False)}
+
+
+@pytest.mark.parametrize("kind", views(X))
+def test_results_do_not_change_with_the_data(kind):
+    x, y = X.copy(), Y.copy()
+    a, b = views(x)[kind], views(y)[kind]
+    res, test, groups, gram = kms_distance(a, b), kms_test(a, b, rng=0, n_resamples=99), compare_groups({"a": a}, b, rng=0, n_resamples=99), Gaussian(1.)(X)
+    known = Precomputed(views(gram)[kind if kind != "one column" else "frame"])
+    by_number = kms_distance([[0], [1]], [[2], [3]], kernel=known).projector
+    single = np.ones((1, 1)); one = Precomputed(pd.DataFrame(single, copy=False))
+    def state(): return [res.projector(X[:, :a.shape[1]]), test.x, test.y, test.distance().lower, test.projector(X[:, :a.shape[1]]), groups.tests[0].x, groups.tests[0].y, groups.tests[0].distance().lower, known(np.arange(5)[:, None]), by_number([[0], [4]]), one([[0]])]
+    before = [np.copy(v) for v in state()]
+    x[:] = 7; y[:] = -7; gram[:] = 7; single[:] = 7
+    for old, new in zip(before, state()): assert_array_equal(old, new)
+    with pytest.raises(ValueError): test.x[0] = 0
+
+
 # --- tables that are refused, by name -------------------------------------------------------------------------------------
 
 HIDDEN = np.ma.array(X, mask=np.arange(24).reshape(12, 2) == 3)
@@ -91,6 +113,10 @@ REFUSED = {
     "categories": (pd.DataFrame({"a": [1.0, 2.0], "b": pd.Categorical([1, 2])}), TypeError, "column 'b'"), "words": (pd.DataFrame({"a": [1.0, 2.0], "b": ["u", "v"]}), TypeError, "column 'b'"),
     "arrow text": (pd.DataFrame({"a": pd.array(["1"], dtype="string[pyarrow]"), "b": [1.0]}), TypeError, "column 'a'"), "arrow times": (pd.DataFrame({"a": pd.to_datetime(["2024"]), "b": [1.0]}).astype({"a": "timestamp[ns][pyarrow]"}), TypeError, "column 'a'"),
     "nullable gap": (pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [1.0, 2.0]}), ValueError, "row 1, column 0"), "arrow gap": (pd.DataFrame({"a": [1.0, 2.0], "b": pd.array([1.0, None], dtype="double[pyarrow]")}), ValueError, "row 1, column 1"),
+    "date in a row": ([[np.datetime64("2024-01-01"), 1.0]], TypeError, "numeric"), "no date in a row": ([(np.datetime64("NaT"), 1.0)], TypeError, "numeric"), "span in a row": ([[np.timedelta64(3, "ns"), 1.0]], TypeError, "numeric"),
+    "span in an array": (np.array([[np.timedelta64(3, "ns"), 1.0]], dtype=object), TypeError, "numeric"), "complex cell": (pd.DataFrame({"a": pd.Series([np.complex128(1 + 5j), 1], dtype=object), "b": [1.0, 2.0]}), TypeError, "numeric|column 'a'"),
+    "bytes that change": ([[bytearray(b"5"), 1.0]], ValueError, "rectangular"), "column of such bytes": (pd.DataFrame({"a": [bytearray(b"5"), bytearray(b"66")], "b": [1.0, 2.0]}), TypeError, "numeric|column 'a'"),
+    "masked object": (np.array([[np.ma.masked, 1.0]], dtype=object), ValueError, "1 masked"),
     "truth gap": (pd.DataFrame({"a": pd.array([True, None], dtype="boolean"), "b": [1.0, 2.0]}), ValueError, "missing"),
 }
 
@@ -124,7 +150,7 @@ def test_tables_that_the_transformer_refuses(kind):
     "By scikit-learn's errors, or by ours where scikit-learn would take them at face value."
     table, error, words = REFUSED[kind]
     fitted = KMSProjector().fit(pd.DataFrame(WHOLE, columns=list("ab")) if len(getattr(table, "columns", [])) else WHOLE, [0, 1, 0, 1])
-    ours = kind in ("masked", "masked rows", "masked cell", "categories", "huge integer", "text", "bytes", "dates", "arrow text")
+    ours = kind in ("masked", "masked rows", "masked cell", "masked object", "categories", "huge integer", "text", "bytes", "dates", "arrow text")
     with pytest.raises(error if ours else (TypeError, ValueError), match=f"`X` .*{words}" if ours else "[Ss]parse" if "sparse" in kind else None): fitted.transform(table)
 
 
@@ -502,7 +528,24 @@ def test_parts_that_fail_or_are_interrupted_leave_a_valid_interval(monkeypatch, 
     res = kms_distance(X, Y, **dict(kernel=Gaussian(0.3), tol=1e-9) | options)
     still_valid(res, TRUTH[2])
     said = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-    assert f"the rank was not reduced: {said}" in res.message if "reduce_rank" in options else res.message.split(";")[0] == said
+    assert f"the rank was not reduced: {said}" in res.message if "reduce_rank" in options else said in res.message.split(";")[0]
+
+
+@pytest.mark.parametrize("part, options", [("best_direction", dict(p=1, tol=.5)), ("polish", {}), ("cell_upper", dict(method="local", kernel=Gaussian(0.3))), ("bundle", {})])
+def test_an_interrupt_is_owned_up_to_even_if_the_gap_is_closed(monkeypatch, part, options):
+    "Or the caller, and groups that wait for their turn, would go on as if nothing had happened."
+    x, y = X, Y + 3 * (part == "polish")
+    if part == "bundle":
+        whole = distance.bundle
+        monkeypatch.setattr(distance, part, lambda *a, **kw: replace(whole(*a, **kw), message="interrupted"))
+    else: monkeypatch.setattr(distance, part, fail_from(1, getattr(distance, part), KeyboardInterrupt()))
+    res = kms_distance(x, y, **options)
+    assert res.message.split("; ")[0] == "interrupted" and (res.converged or part == "cell_upper")
+    if part != "polish": return
+    test = kms_test(x, y, method="split", rng=0, n_resamples=99)
+    assert "fit of the witness interrupted" in test.message
+    groups = compare_groups({i: x for i in range(3)}, y, method="split", rng=0, n_resamples=99)
+    assert len(groups.tests) == 1 and groups.message == "interrupted after 1 of 3 groups"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("the solver failed")], ids=lambda e: type(e).__name__)
@@ -976,3 +1019,13 @@ def test_median_bandwidth_at_the_largest_float():
 def test_tiny_differences_beside_a_constant_column(tiny):
     x, y = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 0.0], [1.0, tiny]])
     assert median_bandwidth(x, y) in (1.0, max(tiny, 1e-300)) and quick("panel")(x, y).pvalue == 1
+
+
+SPAN = np.timedelta64(3, "ns")                                                      # an integer, says NumPy
+@pytest.mark.parametrize("bad", [SPAN, np.timedelta64(3, "D"), np.datetime64("NaT"), "no", np.nan, pd.NA, np.ones(2), -10**5000], ids=lambda v: "huge" if isinstance(v, int) else repr(v))
+def test_options_that_are_no_numbers(bad):
+    for f, names in ((kms_distance, ("p", "tol", "max_seconds", "max_iter", "n_features", "reduce_rank", "progress", "rng")), (kms_test, ("p", "alpha", "n_resamples", "n_jobs", "C", "max_seconds", "progress", "rng"))):
+        for name in names:
+            with pytest.raises((TypeError, ValueError), match=f"`{name}` must"): f(X, Y, **{name: bad})
+    for kernel in (Gaussian, Laplace):
+        with pytest.raises(ValueError, match="`bandwidth` must"): kernel(bad)
