@@ -176,6 +176,9 @@ const cutOff = (view) => {
       broken: [...doc.images].filter((i) => !i.naturalWidth).map((i) => i.src.slice(0, 80)),
       loaded: frame.contentWindow.performance.getEntriesByType("resource").map((e) => e.name),
     };
+    frame.style.width = "1200px";
+    await sleep(50);
+    report[name].clipped = [...doc.querySelectorAll(".katex-display")].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => `${e.scrollWidth - e.clientWidth}: ${e.querySelector("annotation").textContent.trim().slice(0, 160)}`);
     frame.remove();
   }
   const out = document.createElement("pre");
@@ -238,6 +241,13 @@ def test_pictures_load(report):
 @needs_chromium
 def test_pages_fit_a_phone(report):
     assert not {name: r["cut"] for name, r in report.items() if r["cut"]}
+
+
+@needs_chromium
+@needs_katex
+def test_formulas_and_their_numbers_fit_a_window(report):
+    "On a phone they scroll."
+    assert not {name: r["clipped"] for name, r in report.items() if r["clipped"]}
 
 
 @needs_chromium
