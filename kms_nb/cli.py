@@ -216,9 +216,9 @@ def _picture(path, force):
     "Check the name of a picture before the work starts; None passes."
     if path is None: return None
     if path.suffix.lower() not in (".png", ".pdf", ".svg"): raise ValueError(f"--plot must name a .png, .pdf or .svg file, got {str(path)!r}")
-    if path.is_dir() or not path.parent.is_dir(): raise ValueError(f"--plot: {path} is not a file in an existing folder")
+    if path.exists() and not path.is_file() or not path.parent.is_dir(): raise ValueError(f"--plot: {path} is not a file in an existing folder")
     if path.exists() and not force: raise ValueError(f"{path} exists already; add --force to replace it")
-    if not os.access(path.parent, os.W_OK): raise ValueError(f"--plot: {path} cannot be written there; name a folder that is writable")
+    if not os.access(path if path.exists() else path.parent, os.W_OK): raise ValueError(f"--plot: {path} cannot be written there; name a folder that is writable")
     return path
 
 def _free_name(name, force):
@@ -230,24 +230,35 @@ def _free_name(name, force):
     return path
 
 def _write(path, data, force):
-    "Write a file in one step: a name that was free to the end, or with force the place of an old file, which stays if that fails."
-    path = path.resolve()                                                           # the file that a link names
-    new = path.with_name(f"{path.name}.{os.getpid()}.part") if force else path
+    "Write a file under a name that was free to the end, or with force over an old file, which keeps its place and is put back if that fails."
+    path = Path(os.path.realpath(path))                                             # the file that a link names
+    replaced = force and path.exists()
     try:
-        with _on_interrupt(signal.SIG_IGN), open(new, "xb") as file:
-            try:
-                file.write(data); file.close()
-                if force: new.replace(path)
-            except BaseException: new.unlink(missing_ok=True); raise
+        with _on_interrupt(signal.SIG_IGN), open(path, "r+b" if replaced else "xb", buffering=0) as file:
+            before = file.read() if replaced else None
+            try: _overwrite(file, data)
+            except OSError:
+                if replaced: _overwrite(file, before)
+                else: path.unlink(missing_ok=True)
+                raise
     except FileExistsError: raise ValueError(f"{path} exists already, since a moment ago; the picture was not saved") from None
     except OSError as e: raise OSError(e.errno, f"--plot: {path} was not saved: {e.strerror}") from None
+
+def _overwrite(file, data):
+    "Write data from the beginning of an open file, unbuffered, and cut off what is left."
+    file.seek(0)
+    left = memoryview(data)
+    while left: left = left[file.write(left):]
+    file.truncate()
 
 @contextmanager
 def _saving(path, *drawn):
     "Save the picture of `_draw` once the result is printed, even if standard output does not take that; path=None saves none."
-    try: yield; _say()                                                              # an interrupt ends the process on the spot
-    finally:
-        if path is not None: _draw(path, *drawn)
+    failed = None
+    try: yield; _say()                                                              # before the picture: an interrupt ends the process on the spot
+    except OSError as error: failed = error
+    if path is not None: _draw(path, *drawn)
+    if failed: raise failed
 
 def _draw(path, force, pair, projector, test=None):
     "Draw the projected samples and the witness, or for a `test` the null distribution."

@@ -238,11 +238,13 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     limit = None if max_seconds in (None, np.inf) else max(deadline - (method != "exact") * max_seconds / 5 - time.monotonic(), 0)      # a fifth is for the witness
     relaxed = _solve(problem, p, method, 0.9 * tol, max_iter, limit, rng, progress)              # room for what is added to its bound
     message, W = re.sub(r"\S+ seconds$", f"{max_seconds or 0:g} seconds", relaxed.message), relaxed.factor
+    broken = "interrupted" if message == "interrupted" else ""                # what the result must own up to even where it closes the gap
     if reduce_rank and p == 2 and W.shape[1] > 1:
         try: reduction = lower_rank(problem, W)
-        except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: notes.append(f"the rank was not reduced: {_ended(error)}")
+        except (KeyboardInterrupt, RuntimeError, LinAlgError) as error:
+            notes.append(f"the rank was not reduced: {_ended(error)}")
+            if isinstance(error, KeyboardInterrupt): broken = "interrupted"
         else: W, relaxed = reduction.factor, replace(relaxed, value=max(relaxed.value, reduction.value_after)); notes.append(f"rank {reduction.rank_before} reduced to {reduction.rank_after}")
-    broken = "interrupted" if message == "interrupted" else ""                # what the result must own up to even where it closes the gap
     tight = W.shape[1] == 1 and (relaxed.converged or method == "exact") and p <= 2                 # a direction attains the relaxation's value: nothing better to search for
     try: omega = _witness_direction(problem, W, relaxed.coupling, tight, rng, p, deadline)
     except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: broken, omega = _ended(error, "the search for the witness failed: "), W[:, np.argmax((W ** 2).sum(0))]

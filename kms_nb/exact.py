@@ -451,4 +451,4 @@ def conclude(tree, history, n, tol, message):
     upper = float(tree.upper + 2 * error * diameter ** 2 * (tree.upper > 0))
     lower, omega = tree.best
     converged = bool(relative_gap(lower, upper) <= tol)
-    return Exact(min(lower, upper), upper, omega, tree.relaxed, n, converged, "converged" if converged else message, tuple(history))
+    return Exact(min(lower, upper), upper, omega, tree.relaxed, n, converged, "converged" if converged and message != "interrupted" else message, tuple(history))

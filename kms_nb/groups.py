@@ -73,7 +73,7 @@ def _of_group(name, f, *args, **options):
     "f(*args, **options) with the group named in its errors."
     try:
         with in_words_of(y="reference"): return f(*args, **options)
-    except (TypeError, ValueError) as error: raise type(error)(f"group {name!r}: {error}") from None
+    except (TypeError, ValueError) as error: raise (TypeError if isinstance(error, TypeError) else ValueError)(f"group {name!r}: {error}") from None
 
 OPTIONS = set(signature(kms_test).parameters) - {"x", "y"}
 

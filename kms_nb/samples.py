@@ -67,16 +67,17 @@ def _numeric(x, name):
 
 def _from_objects(x, what):
     "An array of objects as floats; None and pandas.NA become nan. TypeError for what is no number, ValueError for numbers beyond 1e308."
-    if any(isinstance(v, (str, bytes, bytearray)) for v in x.flat): raise TypeError(f"{what} must be numeric, but it contains text")
-    if not all(map(_may_be_real, x.flat)): raise TypeError(f"{what} must be numeric, got objects that are not numbers")
+    kinds = set(map(type, x.flat))
+    if any(issubclass(t, (str, bytes, bytearray, memoryview)) for t in kinds): raise TypeError(f"{what} must be numeric, but it contains text")
+    if not all(map(_may_be_real, kinds)): raise TypeError(f"{what} must be numeric, got objects that are not numbers")
     try: return np.where(np.vectorize(lambda v: type(v).__name__ == "NAType", otypes=[bool])(x), np.nan, x).astype(np.float64)
     except (TypeError, ValueError): raise TypeError(f"{what} must be numeric, got objects that are not numbers") from None
     except OverflowError: raise ValueError(f"{what} has whole numbers too large for double precision") from None
 
-def _may_be_real(v):
-    "Whether an object is no number of another kind: a complex one, a date or a time of NumPy, which would lose its unit, or a masked one."
-    if isinstance(v, (np.generic, np.ndarray)): return v.dtype.kind in "biufO" and v is not np.ma.masked
-    return isinstance(v, numbers.Real) or not isinstance(v, numbers.Complex)
+def _may_be_real(kind):
+    "Whether a type is none of numbers of another kind: complex ones, and NumPy's dates and times, which would lose their unit."
+    if issubclass(kind, np.generic): return np.dtype(kind).kind in "biuf"
+    return issubclass(kind, numbers.Real) or not issubclass(kind, (numbers.Complex, np.ndarray))
 
 def _rounded(z, given):
     "How much numbers given (n,) of more than double precision lose in z (n,), at most, and whether different ones may do so; a fraction alone may be rounded."
@@ -167,6 +168,7 @@ def as_weights(w, n, name="weights"):
     _masked(w, name)
     try: w = np.asarray(w)
     except ValueError: raise ValueError(f"`{name}` must be a sequence of numbers") from None
+    if w.dtype == object: w = _from_objects(w, f"`{name}`")
     if w.dtype.kind not in "biuf": raise TypeError(f"`{name}` must be numeric, got dtype {w.dtype}")
     with np.errstate(over="ignore"): w = w.astype(np.float64)
     if w.shape != (n,): raise ValueError(f"`{name}` must have shape ({n},), one weight per row, got {w.shape}")
@@ -229,7 +231,7 @@ def as_level(alpha):
 
 def as_flag(value, name):
     "An option as a bool; ValueError that names it unless it is True or False."
-    if not isinstance(value, (bool, np.bool_)): raise ValueError(f"`{name}` must be True or False, got {_shown(value)}")
+    if not isinstance(value, (bool, np.bool_)) and not (is_real(value) and value in (0, 1)): raise ValueError(f"`{name}` must be True or False, got {_shown(value)}")
     return bool(value)
 
 def _shown(value, most=80):
@@ -239,9 +241,10 @@ def _shown(value, most=80):
     return text if len(text) <= most else text[:most] + "..."
 
 def frozen(z):
-    "An array itself if nobody can write to it, else such a copy: what a result keeps must not change with the caller's data."
-    if z.flags.writeable or not z.flags.owndata: z = z.copy(); z.flags.writeable = False        # a view that is read-only shows what others write
-    return z
+    "A copy of an array that nobody can write to, or z itself if it is one: what a result keeps must not change with the caller's data. Flags alone do not say that, since a view from before may be writable."
+    base = z
+    while isinstance(base, np.ndarray): base = base.base
+    return z if isinstance(base, bytes) else np.frombuffer(z.tobytes(), z.dtype).reshape(z.shape)
 
 def two_labels(labels):
     "The names of two samples; ValueError unless there are two."

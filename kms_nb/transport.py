@@ -20,6 +20,10 @@ from .samples import as_real, as_weights
 # %% ../nbs/02b_transport.ipynb #3b844b94
 def quantile_pieces(a, b):
     """The monotone coupling of two sorted samples with weights a (n,) and b (m,): rows, columns and masses of its at most n + m - 1 entries."""
+    if not (a.all() and b.all()):                                                   # a row of weight zero gets no mass, not even by rounding
+        i, j = np.flatnonzero(a), np.flatnonzero(b)
+        rows, cols, mass = quantile_pieces(a[i], b[j])
+        return i[rows], j[cols], mass
     n, m = len(a), len(b)
     if np.ptp(a) == np.ptp(b) == 0: A, B = np.arange(1, n + 1) * m, np.arange(1, m + 1) * n
     else: A, B = _partial_sums(a), _partial_sums(b); B = _snapped(B, A, 4 * (n + m) * np.finfo(float).eps)
@@ -29,9 +33,9 @@ def quantile_pieces(a, b):
     return np.searchsorted(A, middle), np.searchsorted(B, middle), mass / cuts[-1]
 
 def _partial_sums(a):
-    "Partial sums of weights (n,), exactly 1 from the last positive weight on and never above it, whatever the rounding."
+    "Partial sums of positive weights (n,), the last one exactly 1 and none above it, whatever the rounding."
     A = np.minimum(np.cumsum(a), 1.0)
-    A[np.flatnonzero(a)[-1]:] = 1.0
+    A[-1] = 1.0
     return A
 
 def _snapped(B, A, tol):

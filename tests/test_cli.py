@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -776,10 +775,18 @@ def test_a_result_outlives_its_picture(run, ab, tmp_path, monkeypatch, command, 
     meanwhile(lambda: (folder / "p.png").write_bytes(b"precious"))
     status, out, err = run(*args)
     assert status == 2 and done in out and "exists already" in err and err.count("\n") == 1 and (folder / "p.png").read_bytes() == b"precious"
-    meanwhile(lambda: None); monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    overwrite, calls = cli._overwrite, []
+    def full(file, data):
+        calls.append(1)
+        if len(calls) > 1: return overwrite(file, data)
+        file.seek(0); file.write(data[:5])
+        raise OSError(28, "No space left on device")
+    meanwhile(lambda: None); monkeypatch.setattr(cli, "_overwrite", full)
     status, out, err = run(*args, "--force")
     assert status == 2 and done in out and "--plot: " in err and "No space left" in err and (folder / "p.png").read_bytes() == b"precious"
     assert [p.name for p in folder.iterdir()] == ["p.png"]
+    calls.clear(); (folder / "p.png").unlink()
+    assert run(*args)[0] == 2 and not list(folder.iterdir())
     meanwhile(lambda: shutil.rmtree(folder))
     status, out, err = run(*args, "--force")
     assert status == 2 and done in out and "was not saved: No such file" in err
@@ -795,6 +802,28 @@ def test_pictures_of_an_output_that_is_not_read(ab, tmp_path, root):
     done = subprocess.run(["bash", "-c", f"ulimit -f 8; {kms} --plot link.png --force"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "KMS_2" in done.stdout and "was not saved: File too large" in done.stderr and (tmp_path / "real.png").read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "b.csv", "link.png", "real.png"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX files")
+def test_a_picture_that_is_replaced_keeps_its_place(run, ab, tmp_path):
+    path, args = tmp_path / "old.png", ["distance", "a.csv", "b.csv", "--force", "--plot"]
+    path.write_bytes(b"x" * 10**6); path.chmod(0o600); os.link(path, tmp_path / "other.png")
+    assert run(*args, "old.png")[0] == 0 and path.stat().st_mode & 0o777 == 0o600
+    data = path.read_bytes(); assert data[:8] == PNG and len(data) < 10**6 and (tmp_path / "other.png").read_bytes() == data
+    assert run(*args, "q" * 246 + ".png")[0] == 0
+    os.mkfifo(tmp_path / "pipe.png"); refused(run(*args, "pipe.png"), "not a file")
+    (tmp_path / "loop.png").symlink_to("loop.png")
+    for extra in ([], ["--force"]):
+        status, out, err = run(*args[:3], *extra, "--plot", "loop.png")
+        assert status == 2 and err.count("\n") == 1
+
+
+def test_a_picture_that_is_locked_is_not_replaced(run, ab, tmp_path, monkeypatch):
+    (tmp_path / "old.png").write_bytes(b"mine")
+    writable = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: "old.png" not in str(path) and writable(path, mode))       # root may write everywhere
+    refused(run("distance", "a.csv", "b.csv", "--force", "--plot", "old.png"), "cannot be written")
+    assert (tmp_path / "old.png").read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize("plot, words", [("none/x.png", "existing folder"), ("x.txt", ".png, .pdf or .svg"), ("x", ".png, .pdf or .svg"), ("folder.png", "existing folder"), ("", "--plot"),

@@ -268,3 +268,11 @@ def test_arguments_are_named_as_the_caller_calls_them():
         with pytest.raises(ValueError, match=words): detect_change(stream, other, window=4, kernels=[gram], n_streams=39, rng=0)
     with pytest.raises(TypeError, match="compare_groups.. got an unexpected keyword argument 'bogus'"): compare_groups({"a": reference}, reference, bogus=1)
     with pytest.raises(TypeError, match="compare_groups.. got an unexpected keyword argument 'x'"): compare_groups({"a": reference}, reference, x=1)
+
+
+def test_errors_of_a_kernel_keep_their_cause():
+    "Also those whose constructors take other arguments."
+    def kernel(a, b=None): return b"\xff".decode()
+    x = np.arange(20.0).reshape(10, 2)
+    with pytest.raises(ValueError, match="group 'a': 'utf-8' codec can't decode"): compare_groups({"a": x}, x, kernel=kernel, n_resamples=9)
+    with pytest.raises(UnicodeDecodeError): detect_change(x, x, window=4, kernels=[kernel], n_streams=39)

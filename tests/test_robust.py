@@ -97,6 +97,10 @@ def test_results_do_not_change_with_the_data(kind):
     x[:] = 7; y[:] = -7; gram[:] = 7; single[:] = 7
     for old, new in zip(before, state()): assert_array_equal(old, new)
     with pytest.raises(ValueError): test.x[0] = 0
+    x, view = X.copy(), None
+    view = x[:]; x.flags.writeable = False                                          # its owner can still write
+    test = kms_test(x, Y, rng=0, n_resamples=9); view[:] = 7
+    assert_array_equal(test.x, X)
 
 
 # --- tables that are refused, by name -------------------------------------------------------------------------------------
@@ -116,7 +120,7 @@ REFUSED = {
     "date in a row": ([[np.datetime64("2024-01-01"), 1.0]], TypeError, "numeric"), "no date in a row": ([(np.datetime64("NaT"), 1.0)], TypeError, "numeric"), "span in a row": ([[np.timedelta64(3, "ns"), 1.0]], TypeError, "numeric"),
     "span in an array": (np.array([[np.timedelta64(3, "ns"), 1.0]], dtype=object), TypeError, "numeric"), "complex cell": (pd.DataFrame({"a": pd.Series([np.complex128(1 + 5j), 1], dtype=object), "b": [1.0, 2.0]}), TypeError, "numeric|column 'a'"),
     "bytes that change": ([[bytearray(b"5"), 1.0]], ValueError, "rectangular"), "column of such bytes": (pd.DataFrame({"a": [bytearray(b"5"), bytearray(b"66")], "b": [1.0, 2.0]}), TypeError, "numeric|column 'a'"),
-    "masked object": (np.array([[np.ma.masked, 1.0]], dtype=object), ValueError, "1 masked"),
+    "view of bytes": (np.array([[memoryview(b"1"), None]], dtype=object), TypeError, "text"), "masked object": (np.array([[np.ma.masked, 1.0]], dtype=object), ValueError, "1 masked"),
     "truth gap": (pd.DataFrame({"a": pd.array([True, None], dtype="boolean"), "b": [1.0, 2.0]}), ValueError, "missing"),
 }
 
@@ -528,14 +532,16 @@ def test_parts_that_fail_or_are_interrupted_leave_a_valid_interval(monkeypatch, 
     res = kms_distance(X, Y, **dict(kernel=Gaussian(0.3), tol=1e-9) | options)
     still_valid(res, TRUTH[2])
     said = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+    if part == "lower_rank" and said == "interrupted": assert res.message.startswith("interrupted")
     assert f"the rank was not reduced: {said}" in res.message if "reduce_rank" in options else said in res.message.split(";")[0]
 
 
-@pytest.mark.parametrize("part, options", [("best_direction", dict(p=1, tol=.5)), ("polish", {}), ("cell_upper", dict(method="local", kernel=Gaussian(0.3))), ("bundle", {})])
+@pytest.mark.parametrize("part, options", [("best_direction", dict(p=1, tol=.5)), ("polish", {}), ("exact", dict(method="exact")), ("lower_rank", dict(reduce_rank=True, tol=.5, kernel=Gaussian(0.3))), ("cell_upper", dict(method="local", kernel=Gaussian(0.3))), ("bundle", {})])
 def test_an_interrupt_is_owned_up_to_even_if_the_gap_is_closed(monkeypatch, part, options):
     "Or the caller, and groups that wait for their turn, would go on as if nothing had happened."
-    x, y = X, Y + 3 * (part == "polish")
-    if part == "bundle":
+    x, y = X, Y + 3 * (part in ("polish", "exact"))
+    if part == "exact": monkeypatch.setattr(exact, "polish", fail_from(1, exact.polish, KeyboardInterrupt()))
+    elif part == "bundle":
         whole = distance.bundle
         monkeypatch.setattr(distance, part, lambda *a, **kw: replace(whole(*a, **kw), message="interrupted"))
     else: monkeypatch.setattr(distance, part, fail_from(1, getattr(distance, part), KeyboardInterrupt()))
