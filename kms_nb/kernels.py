@@ -137,15 +137,15 @@ class RandomFourier:
 class Precomputed:
     """Kernel given by its Gram matrix: the samples are its row numbers, as columns of shape (n, 1) and (m, 1).
 
-    - gram : array (N, N). Symmetric and positive semidefinite; new points for a witness must have rows in it too.
+    - gram : array (N, N). Symmetric and positive semidefinite up to the rounding of its precision; new points for a witness must have rows in it too.
 
     Raises `ValueError` for a matrix that is not square, symmetric and finite, and when called with anything but row numbers from 0 to N - 1."""
 
     def __init__(self, gram):
-        gram = as_sample(gram, "gram")
+        gram, kind = as_sample(gram, "gram"), np.asarray(gram).dtype
         if gram.shape[0] != gram.shape[1]: raise ValueError(f"`gram` must be square, got shape {gram.shape}")
         if np.abs(gram - gram.T).max() > 1e-5 * np.abs(gram).max(): raise ValueError("`gram` must be symmetric")
-        self.gram = frozen(gram)
+        self.gram = frozen(gram.astype(kind) if kind.kind == "f" and kind.itemsize < 8 else gram)           # the precision tells how far it is rounded
 
     def rows(self, x, name="x"):
         "Row numbers (n,) as integers from a column (n, 1) of them."

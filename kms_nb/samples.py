@@ -164,7 +164,11 @@ def as_weights(w, n, name="weights"):
     - name : str. What error messages call the weights.
 
     Raises `TypeError` for weights that are not numbers, and `ValueError` for a wrong length, negative or non-finite entries, or a sum of zero."""
-    if w is None: return np.full(n, 1 / n)
+    return _normalised(_float_weights(w, n, name), name)
+
+def _float_weights(w, n, name):
+    "Weights (n,) as they are given; None means ones. Errors as in `as_weights`, which normalises them."
+    if w is None: return np.ones(n)
     _masked(w, name)
     try: w = np.asarray(w)
     except ValueError: raise ValueError(f"`{name}` must be a sequence of numbers") from None
@@ -173,9 +177,15 @@ def as_weights(w, n, name="weights"):
     with np.errstate(over="ignore"): w = w.astype(np.float64)
     if w.shape != (n,): raise ValueError(f"`{name}` must have shape ({n},), one weight per row, got {w.shape}")
     if not np.isfinite(w).all() or (w < 0).any(): raise ValueError(f"`{name}` must be finite and not negative")
+    return w
+
+def _normalised(w, name):
+    "Weights (n,) divided by their sum; ValueError if that is zero, or loses a positive weight."
     if not w.max() > 0: raise ValueError(f"`{name}` must not sum to zero")
-    w = w / w.max()                                  # first the largest: a sum of huge weights would overflow
-    return w / w.sum()
+    positive, w = w > 0, w / w.max()                 # first the largest: a sum of huge weights would overflow
+    w = w / w.sum()
+    if (w[positive] == 0).any(): raise ValueError(f"`{name}` has positive weights that vanish beside the largest one, less than 1e-323 of it: set them to 0")
+    return w
 
 def as_weighted_pair(x, y, x_weights=None, y_weights=None, nan_policy="raise"):
     """Two samples (n, d), (m, d) and their weights (n,), (m,), checked by `as_pair` and `as_weights`, and a tuple of notes.
@@ -187,14 +197,16 @@ def as_weighted_pair(x, y, x_weights=None, y_weights=None, nan_policy="raise"):
     Raises `ValueError` for another policy, for infinite values under either, and when no row is left."""
     if not isinstance(nan_policy, str) or nan_policy not in ("raise", "omit"): raise ValueError(f"`nan_policy` must be 'raise' or 'omit', got {nan_policy!r}")
     pair, weights, notes = _numeric_pair(x, y), [], []
-    for name, z, w in zip("xy", pair, (x_weights, y_weights)): weights.append(as_weights(w, len(z), f"{name}_weights"))
-    if nan_policy == "raise": return *(_finite(z, name, "; `nan_policy`='omit' leaves out rows with missing values") for name, z in zip("xy", pair)), *weights, ()
+    for name, z, w in zip("xy", pair, (x_weights, y_weights)): weights.append(_float_weights(w, len(z), f"{name}_weights"))
+    if nan_policy == "raise":
+        weights = (_normalised(w, f"{name}_weights") for name, w in zip("xy", weights))
+        return *(_finite(z, name, "; `nan_policy`='omit' leaves out rows with missing values") for name, z in zip("xy", pair)), *weights, ()
     kept = [~np.isnan(z).any(1) for z in pair]
     for name, k in zip("xy", kept):
         if not k.any(): raise ValueError(f"`{name}` has no row without missing values")
         if not k.all(): notes.append(f"{len(k) - k.sum()} of {len(k)} rows of `{name}` left out for missing values")
     x, y = (_finite(z[k], name) for name, z, k in zip("xy", pair, kept))
-    a, b = (w if k.all() else as_weights(w[k], k.sum(), f"{name}_weights") for name, w, k in zip("xy", weights, kept))
+    a, b = (_normalised(w[k], f"{name}_weights") for name, w, k in zip("xy", weights, kept))          # by what is left alone
     return x, y, a, b, tuple(notes)
 
 # %% ../nbs/samples.ipynb #5fa7e4c9

@@ -342,3 +342,14 @@ def test_a_fit_that_fails_keeps_the_one_before(bad):
     fresh = KMSProjector(p=.5)
     with pytest.raises(ValueError, match="`p`"): fresh.fit(X, y)
     with pytest.raises(NotFittedError): fresh.transform(X)
+
+
+def test_gram_matrices_in_single_precision():
+    "Their rounding is that of float32: the matrix is no more indefinite than that, and the interval is wider."
+    z = np.random.default_rng(0).normal(size=(40, 2))
+    K, i, j = Gaussian(1.0)(z), np.arange(20)[:, None], np.arange(20, 40)[:, None]
+    exact, single = kms_distance(i, j, kernel=Precomputed(K)), kms_distance(i, j, kernel=Precomputed(K.astype(np.float32)))
+    assert single.lower <= exact.upper * (1 + 1e-6) and exact.lower <= single.upper and single.upper < 1.5 * exact.upper and single.lower > 0.99 * exact.lower
+    few = kms_distance(i, j, kernel=Precomputed(K.astype(np.float32)), n_features=10); assert few.lower <= exact.upper * (1 + 1e-6) and exact.lower <= few.upper
+    tests = [kms_test(i, j, kernel=Precomputed(M), rng=0, n_resamples=99).pvalue for M in (K, K.astype(np.float32))]
+    assert abs(tests[0] - tests[1]) <= 0.02
