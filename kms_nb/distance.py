@@ -178,9 +178,9 @@ def _search(problem, tol, max_iter, max_seconds, rng, progress):
         return replace(relaxed, converged=False, message=relaxed.message if relaxed.message == "interrupted" else f"the search failed: {error}")
     return Relaxation(res.lower, res.upper, res.omega[:, None], res.relaxed.coupling, res.history, res.converged, res.message)
 
-def _ended(error, what=""):
-    "What to say of a part that was interrupted or failed."
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else what + (str(error) or type(error).__name__)
+def _ended(error, what="", before=""):
+    "What to say of a part that was interrupted or failed, after what is to be said of those before it: an interrupt comes first."
+    return "interrupted" if isinstance(error, KeyboardInterrupt) or before == "interrupted" else what + (str(error) or type(error).__name__)
 
 def _witness_direction(problem, W, coupling, tight, rng, p, deadline):
     "The best direction found, (r,), from the relaxation's factor W (r, q) and coupling until the deadline; tight: W has one column and closes the gap, nothing better is to be found."
@@ -247,7 +247,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
         else: W, relaxed = reduction.factor, replace(relaxed, value=max(relaxed.value, reduction.value_after)); notes.append(f"rank {reduction.rank_before} reduced to {reduction.rank_after}")
     tight = W.shape[1] == 1 and (relaxed.converged or method == "exact") and p <= 2                 # a direction attains the relaxation's value: nothing better to search for
     try: omega = _witness_direction(problem, W, relaxed.coupling, tight, rng, p, deadline)
-    except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: broken, omega = _ended(error, "the search for the witness failed: "), W[:, np.argmax((W ** 2).sum(0))]
+    except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: broken, omega = _ended(error, "the search for the witness failed: ", broken), W[:, np.argmax((W ** 2).sum(0))]
     omega = omega / np.linalg.norm(omega)
     u, v = problem.project(omega, exact=True)
     reached = attained = _attained(problem, u, v, p)
@@ -262,7 +262,7 @@ def kms_distance(x, y, *, p=2, kernel=None, x_weights=None, y_weights=None, meth
     history = [Bounds(float(scale * h.relaxation ** (1 / min(p, 2))), float(scale * whole(h.upper ** (1 / min(p, 2))))) for h in relaxed.history]
     if method == "local" and broken != "interrupted" and time.monotonic() < deadline and apart(reached) > tol:                # another coupling may prove more
         try: other = _upper(replace(relaxed, upper=cell_upper(problem) ** (min(p, 2) / 2), coupling=None), F, problem, scale, p)
-        except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: broken = _ended(error, "the bound by cells failed: ")
+        except (KeyboardInterrupt, RuntimeError, LinAlgError) as error: broken = _ended(error, "the bound by cells failed: ", broken)
         else:
             if other[0](other[1]) < upper: upper, proved = other[0](other[1]), other[1]; notes.append("`upper` is proved by cells of rows, not by `coupling`")
     lower = min(reached, upper)                              # rounding alone could exceed the bound, for equal samples for instance

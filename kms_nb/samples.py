@@ -163,7 +163,7 @@ def as_weights(w, n, name="weights"):
     - n : int. Number of rows.
     - name : str. What error messages call the weights.
 
-    Raises `TypeError` for weights that are not numbers, and `ValueError` for a wrong length, negative or non-finite entries, or a sum of zero."""
+    Raises `TypeError` for weights that are not numbers, and `ValueError` for a wrong length, negative or non-finite entries, a sum of zero, or positive ones that vanish beside the largest."""
     return _normalised(_float_weights(w, n, name), name)
 
 def _float_weights(w, n, name):
